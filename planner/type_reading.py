@@ -1,6 +1,7 @@
 """Whether kept values of one type can be read as another type with the same meaning, and if not, why."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -56,7 +57,8 @@ class TypeComparison:
     def __init__(self, wanted: TypeSchema, stored: TypeSchema) -> None:
         self._wanted, self._stored = wanted.classes, stored.classes
         self._first = stored.version == FIRST_VERSION
-        self._assumed: list[tuple[str, str]] = []
+        self._assumed: list[tuple[str, str, bool]] = []
+        self._distinct = False  # whether values that differ must stay so, as keys of a dict must
 
     def can(self, wanted: Schema, stored: Schema) -> bool:
         return self.obstacle(wanted, stored) is None
@@ -118,8 +120,10 @@ class TypeComparison:
         return self._of_both(wanted, stored, obstacle)
 
     def _as_scalar(self, wanted: str, stored: Schema) -> bool:
-        if wanted == stored or (isinstance(stored, str) and stored == _NARROWER.get(wanted)):
+        if wanted == stored:
             return True
+        if isinstance(stored, str) and stored == _NARROWER.get(wanted):
+            return not (self._distinct and wanted == "float")  # large whole numbers become one
         if kind_of(stored) == "flag":
             return wanted in ("any", "int")
         values = _values(stored)
@@ -155,8 +159,22 @@ class TypeComparison:
             return _TYPES
         return self._in_places((f"item {n}", *pair) for n, pair in enumerate(zip(wanted, stored, strict=True), 1))
 
+    def sets(self, wanted: Schema, stored: Schema) -> Obstacle | None:
+        with self._all_distinct():
+            return self.items(wanted, stored)
+
     def dicts(self, wanted: list[Schema], stored: list[Schema]) -> Obstacle | None:
-        return self._in_places(zip(("keys", "values"), wanted, stored, strict=True))
+        with self._all_distinct():
+            obstacle = self._in_places([("keys", wanted[0], stored[0])])
+        return obstacle or self._in_places([("values", wanted[1], stored[1])])
+
+    @contextmanager
+    def _all_distinct(self) -> Iterator[None]:
+        before, self._distinct = self._distinct, True
+        try:
+            yield
+        finally:
+            self._distinct = before
 
     def _in_places(self, places: Iterable[tuple[str, Schema, Schema]]) -> Obstacle | None:
         for place, wanted, stored in places:
@@ -166,10 +184,11 @@ class TypeComparison:
         return None
 
     def classes(self, wanted: str, stored: str) -> Obstacle | None:
-        if (wanted, stored) in self._assumed:
+        pair = (wanted, stored, self._distinct)
+        if pair in self._assumed:
             return None
         before = len(self._assumed)
-        self._assumed.append((wanted, stored))
+        self._assumed.append(pair)
         new, old = self._wanted[wanted], self._stored[stored]
         obstacle = _layout(new, old, self._first) or self._fields(new, old) or _defaults(new, old)
         if obstacle is not None:
@@ -302,7 +321,7 @@ def _listed(there: bool) -> Obstacle | None:
 _COMPARED: Mapping[tuple[str, str], Callable[[TypeComparison, Any, Any], Obstacle | None]] = {
     ("list", "list"): TypeComparison.items,
     ("list", "set"): TypeComparison.items,
-    ("set", "set"): TypeComparison.items,
+    ("set", "set"): TypeComparison.sets,
     ("set", "list"): TypeComparison.set_of_list,
     ("list", "tuple"): TypeComparison.all_items,
     ("tuple", "tuple"): TypeComparison.tuples,
