@@ -55,6 +55,10 @@ class Same(msgspec.Struct, eq=False):
     number: int
 
 
+class Nothing(msgspec.Struct, frozen=True):
+    """Has no fields."""
+
+
 class Colour(Enum):
     RED = 1
 
@@ -73,6 +77,8 @@ UNCHANGING = [
     datetime(2026, 1, 2, tzinfo=UTC),
     (Frozen(1),),
     frozenset((Record("a"),)),
+    frozenset((1, "a")),
+    Nothing(),
 ]
 CHANGING = [
     [1],
