@@ -21,8 +21,9 @@ settings.register_profile("dev", deadline=None, print_blob=True)
 settings.register_profile(
     "ci", deadline=None, print_blob=True, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("quick", settings.get_profile("dev"), max_examples=FEW)
-settings.load_profile("ci" if os.environ.get("CI") else "dev")
+USUAL = "ci" if os.environ.get("CI") else "dev"
+settings.register_profile("quick", settings.get_profile(USUAL), max_examples=FEW)
+settings.load_profile(USUAL)
 
 for name in ("SPARK_SUBMIT_OPTS", "KAFKA_OPTS"):
     os.environ.setdefault(name, SHORT_LIVED)
