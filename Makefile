@@ -165,6 +165,10 @@ bench-serdes: setup ## measure what Avro costs beside JSON, record for record; h
 pictures: setup links ## draw the pictures of the operators' pages anew
 	$(BIN)/python -m docs.pictures
 
+.PHONY: golden
+golden: setup ## write the golden plans and drawings anew; read the difference before you commit it
+	FLUVIAL_REWRITE=1 $(BIN)/python -m pytest -q tests/plans tests/drawings tests/examples tests/docs/test_pages.py -k "golden or drawing_of"
+
 .PHONY: docs
 docs: setup ## build the documentation into site/
 	$(BIN)/mkdocs build --strict

@@ -28,6 +28,7 @@ from generators.pipelines import DRAWN_STEPS
 from oracle.interpreter import run_oracle
 from oracle.kinds import ORACLE_KINDS, OracleKind
 from oracle.kinds.row import passes_on
+from tests.plans.samples import every_kind
 
 ROOT = Path(__file__).parents[1]
 TABLES: tuple[KindTable[Any], ...] = (PLANNER_KINDS, KERNEL_KINDS, ORACLE_KINDS, RANDOM_KINDS)
@@ -55,6 +56,11 @@ def test_each_kind_has_a_row_in_the_table_of_each_phase(table: KindTable[Any]) -
     missing = sorted(kind.__name__ for kind in KINDS - set(table))
     assert not missing, f"{table._name} has no row for {', '.join(missing)}: see docs/contributing/operators.md"
     assert set(table) <= KINDS
+
+
+def test_each_kind_is_in_the_golden_plan() -> None:
+    missing = sorted(kind.__name__ for kind in KINDS - {type(operator) for operator in every_kind().operators})
+    assert not missing, f"add {', '.join(missing)} to every_kind in tests/plans/samples.py, and run make golden"
 
 
 @pytest.mark.parametrize("step", sorted(STEPS, key=str))

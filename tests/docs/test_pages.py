@@ -14,6 +14,7 @@ from examples import traffic
 from fluvial.planner import draw, plan
 from fluvial.runtime.cli.app import main
 from fluvial.runtime.pipeline_loader import load_pipeline
+from golden import assert_golden
 from tests.docs.pages import PAGES, ROOT, Block, blocks
 
 FIRST = ROOT / "docs" / "guide" / "first-pipeline.md"
@@ -88,21 +89,18 @@ def test_every_block_of_a_page_is_seen(page: Path) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_the_drawing_is_that_of_the_first_pipeline() -> None:
-    """After a wanted change, beside the file of the first page: fluvial draw visits.py -o docs/images/visits.svg"""
     assert main(["draw", "visits.py", "-o", "visits.svg"]) == 0
-    assert Path("visits.svg").read_text() == (ROOT / "docs" / "images" / "visits.svg").read_text()
+    assert_golden(Path("visits.svg").read_text(), ROOT / "docs" / "images" / "visits.svg")
 
 
 @pytest.mark.usefixtures("folder")
 def test_the_drawing_of_a_run_is_that_of_its_page() -> None:
-    """After a wanted change: what the page writes goes to docs/images."""
     names: dict[str, Any] = {"__name__": "page"}
     run_python(next(block for block in blocks(FIRST) if block.file == "visits.py"), names)
     run_python(next(block for block in blocks(TESTING) if "draw_run" in block.code), names)
-    assert Path("visits-run.svg").read_text() == (ROOT / "docs" / "images" / "visits-run.svg").read_text()
+    assert_golden(Path("visits-run.svg").read_text(), ROOT / "docs" / "images" / "visits-run.svg")
 
 
 def test_the_drawing_of_the_readme_is_that_of_the_visitor_sessions() -> None:
-    """After a wanted change: fluvial draw examples/visitor_sessions.py -o docs/images/visitor-sessions.svg"""
     made = plan(load_pipeline(str(ROOT / "examples" / "visitor_sessions.py")))
-    assert draw(made, "svg") == (ROOT / "docs" / "images" / "visitor-sessions.svg").read_text()
+    assert_golden(draw(made, "svg"), ROOT / "docs" / "images" / "visitor-sessions.svg")

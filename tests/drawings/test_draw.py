@@ -1,6 +1,5 @@
 """The door: formats, views, and drawings of a plan that never change."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +10,21 @@ from explained import assert_explains, error_of
 from fluvial.dsl.errors import UsageError
 from fluvial.planner import Plan, draw, drawing
 from fluvial.planner.drawing import FORMATS, Format, View, views
+from golden import assert_golden
 from tests.planner.drawing.samples import circle, plans, visits
 
 GOLDEN = Path(__file__).with_name("golden")
 ENDINGS: dict[Format, str] = {"text": "txt", "mermaid": "mmd", "dot": "dot", "svg": "svg"}
-REWRITE = "FLUVIAL_REWRITE"
 
 
 @pytest.mark.parametrize("view", ["operators", "stages"])
 @pytest.mark.parametrize("format", ENDINGS)
 def test_the_drawing_is_the_golden_one(format: Format, view: View) -> None:
-    """To accept a change: FLUVIAL_REWRITE=1 pytest tests/drawings, and read the difference."""
-    file = GOLDEN / f"visits-{view}.{ENDINGS[format]}"
-    drawn = draw(visits(), format, view=view)
-    if os.environ.get(REWRITE):
-        file.write_text(drawn, "utf-8")
-    assert drawn == file.read_text("utf-8")
+    assert_golden(draw(visits(), format, view=view), GOLDEN / f"visits-{view}.{ENDINGS[format]}")
 
 
 def test_a_circle_is_the_golden_one() -> None:
-    file = GOLDEN / "circle-operators.txt"
-    drawn = draw(circle())
-    if os.environ.get(REWRITE):
-        file.write_text(drawn, "utf-8")
-    assert drawn == file.read_text("utf-8")
+    assert_golden(draw(circle()), GOLDEN / "circle-operators.txt")
 
 
 def test_json_is_the_plan_itself() -> None:

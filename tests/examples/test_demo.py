@@ -8,6 +8,7 @@ import pytest
 from fluvial.planner import draw, plan
 from fluvial.runtime.pipeline_loader import load_pipeline
 from fluvial.runtime.preflight.requirements import missing
+from golden import assert_golden
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GOLDEN = Path(__file__).with_name("golden")
@@ -31,13 +32,11 @@ def test_the_engines_agree_in_the_demo(script: Callable[..., str], tmp_path: Pat
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_the_plan_is_the_golden_one(name: str) -> None:
-    """After a wanted change: fluvial draw examples/NAME.py -o tests/examples/golden/NAME.txt"""
     pipeline = load_pipeline(str(EXAMPLES / f"{name}.py"))
-    assert draw(plan(pipeline)) == (GOLDEN / f"{name}.txt").read_text()
+    assert_golden(draw(plan(pipeline)), GOLDEN / f"{name}.txt")
 
 
 def test_the_plan_as_json_is_the_golden_one() -> None:
-    """After a wanted change: write what the assertion shows into the file."""
     pipeline = load_pipeline(str(EXAMPLES / "visitor_sessions.py"))
     text = plan(pipeline).to_json().replace(f"{EXAMPLES}/", "examples/")
-    assert f"{text}\n" == (GOLDEN / "visitor_sessions.json").read_text()
+    assert_golden(f"{text}\n", GOLDEN / "visitor_sessions.json")
