@@ -27,7 +27,7 @@ class Rate:
         self._read = 0
 
     def of(self, progress: Progress) -> float:
-        """The rate up to this moment."""
+        """Messages read per second between the progress of the last call and this one."""
         passed, read = progress.seconds - self._seconds, progress.read - self._read
         self._seconds, self._read = progress.seconds, progress.read
         return read / passed if passed > 0 else 0.0
@@ -71,7 +71,7 @@ def _restoring(facts: Mapping[str, Any], seconds: float) -> str:
 
 
 def per_second(count: int, seconds: float) -> str:
-    """A rate.
+    """A count in a time, as text: so many per second.
 
     >>> per_second(3000, 2.0), per_second(3, 0.0)
     ('1,500/s', '0/s')

@@ -22,7 +22,7 @@ TOPICS = "topics."
 
 
 def refused(option: str, given: str, expected: str, remedy: str = "") -> UsageError:
-    """An option with a wrong value."""
+    """The error for an option with a wrong value: what was given, and what was expected."""
     return UsageError(explain(f"{option} {given}", expected, remedy, "the command line"))
 
 

@@ -1,4 +1,4 @@
-"""The command line: `fluvial reset`."""
+"""`fluvial reset`: its arguments, and what they reset."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

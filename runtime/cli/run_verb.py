@@ -1,4 +1,4 @@
-"""The command line: `fluvial run`."""
+"""`fluvial run`: its arguments, and the options that they mean."""
 
 import sys
 from collections.abc import Sequence

@@ -108,8 +108,8 @@ def _write_report(write: Callable[[bytes], object], report: ChildReport) -> None
 
 
 def _read_line() -> bytes:
-    """The first line of standard input. It is read without a buffer: at its end the process would wait for the lock of
-    one."""
+    """Read the first line of standard input, without a buffer: a buffer has a lock, and another thread that reads would
+    hold it when the process exits."""
     line = bytearray()
     while not line.endswith(b"\n"):
         line += os.read(0, 1 << 16) or b"\n"

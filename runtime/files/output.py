@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder(enc_hook=_fields).encode
 
 
 def json_of_type(type_: Any, *, raw: bool = False) -> Render:
-    """How to show values of a type or Serde as JSON; None is `null`.
+    """The function that shows values of a type or Serde as JSON; None becomes `null`.
 
     JSON is passed through, `str` becomes a JSON string, `bytes` a JSON string in base64; values that another Serde
     decodes are encoded as JSON. With `raw`, `str` and `bytes` are shown as they are.
@@ -113,7 +113,7 @@ def _document(value: bytes) -> bytes:
 
 
 def _shallow(value: bytes) -> bytes:
-    """The same for JSON that msgspec decodes; raises RecursionError for JSON that is nested too deeply for it."""
+    """JSON on one line, decoded by msgspec; raises RecursionError for JSON that is nested too deeply for it."""
     msgspec.json.decode(value)
     return msgspec.json.format(value, indent=-1) if b"\n" in value or b"\r" in value else value
 

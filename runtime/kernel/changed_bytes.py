@@ -7,18 +7,18 @@ from itertools import islice
 from .state_cache import LIGHT, WriteBackCache
 
 _SAMPLES = 32
-"""Values whose sizes stand for those of the others."""
+"""About how many values are encoded for one estimate; their mean size stands for that of the others."""
 _MOST_BYTES = 4 << 20
 """A sample ends once it has encoded that much."""
 _BYTES_PER_MESSAGE = 64
-"""What a repeated sample may encode for each message that was processed since the last one."""
+"""How many bytes a repeated sample may encode for each message that was processed since the last such sample."""
 
 
 class ChangedBytes:
     """An estimate of the bytes of the changed values, as `Size` counts them.
 
-    What is new since the last `measure` is sampled each time. What was new before may have grown since: all of it is
-    sampled again every now and then, after as many messages as make that cheap.
+    Values that have changed since the last `measure` are sampled each time. Those that had changed before may have
+    grown since. So all are sampled again once enough messages were processed to make the cost of that small.
     """
 
     __slots__ = ("_again_after", "_entries", "bytes")
@@ -27,7 +27,7 @@ class ChangedBytes:
         self.begin()
 
     def begin(self) -> None:
-        """Nothing has changed."""
+        """Start again at 0: the changes are committed, or there are none yet."""
         self.bytes = self._entries = self._again_after = 0
 
     def measure(self, caches: Sequence[WriteBackCache], messages: int) -> int:
@@ -69,7 +69,7 @@ def _mean_size(caches: Sequence[WriteBackCache], starts: Sequence[int], entries:
 def _every(
     caches: Sequence[WriteBackCache], starts: Sequence[int], step: int
 ) -> Iterator[tuple[WriteBackCache, bytes]]:
-    """Each so manieth key, of the latest first."""
+    """Every `step`-th key that has changed since the index `start` of its cache, the latest first."""
     skipped = step // 2
     for cache, start in zip(caches, starts, strict=True):
         new = len(cache.fresh) - start

@@ -36,5 +36,5 @@ class CountedReads:
         return Size(self._entries, self._bytes + self._entries * LIGHT)
 
     def begin(self) -> None:
-        """Count from zero."""
+        """Begin to count, from 0."""
         self._entries = self._bytes = 0

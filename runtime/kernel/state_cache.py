@@ -257,7 +257,7 @@ def evict(caches: Iterable[WriteBackCache], most: Size) -> None:
 
 
 class KeyedState:
-    """A value per key."""
+    """One value for each key, under one prefix."""
 
     __slots__ = ("cache",)
 

@@ -35,11 +35,11 @@ class StatefulOperator(Protocol):
         ...
 
     def changes(self) -> Iterator[Change]:
-        """The changes since the last commit, as bytes for the backend."""
+        """The changes since the last `mark_committed`, as bytes for the backend."""
         ...
 
     def mark_committed(self) -> None:
-        """The changes are committed."""
+        """Take the changes as committed: they are not changes any more, and their entries may be evicted."""
         ...
 
     def caches(self) -> Iterable[WriteBackCache]:

@@ -1,4 +1,4 @@
-"""The metrics of one task."""
+"""The metrics of one task at one moment: of its inputs, its operators and its commits."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

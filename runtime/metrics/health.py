@@ -19,7 +19,7 @@ class Health:
         self.ready = False
 
     def begin(self, now: float) -> None:
-        """Begin a run."""
+        """Begin a run at `now`, in seconds: without a first report it is stalled from there on."""
         self._moved_at = now
 
     def update(self, progress: Progress, now: float) -> None:

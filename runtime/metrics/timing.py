@@ -1,4 +1,4 @@
-"""A histogram of durations."""
+"""A histogram of durations, such as those of commits."""
 
 from bisect import bisect_left
 
@@ -20,7 +20,7 @@ class Timing:
         self._total = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one duration."""
+        """Count one duration, in seconds."""
         self._counts[bisect_left(SECONDS, seconds)] += 1
         self._total += seconds
 

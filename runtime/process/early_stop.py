@@ -26,7 +26,7 @@ class EarlyStop:
         self._ending = threading.Lock()
 
     def handle(self, _: int, __: FrameType | None) -> None:
-        """Handle SIGTERM."""
+        """Handle SIGTERM: say so, and end the process at once. Only the first call does."""
         if self._ending.acquire(blocking=False):
             say_last(SENTENCE)
             os._exit(self.code)

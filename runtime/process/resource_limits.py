@@ -41,7 +41,8 @@ def remedy_for(error: BaseException) -> str | None:
 
 
 def remedy_in(text: str) -> str | None:
-    """The same for the text of an error: clients that are not written in Python have the error in their text only."""
+    """What to do about an error of which there is the text alone, as from clients that are not written in Python; None
+    if it says nothing of what has run out."""
     match = _TEXTS.search(text.lower())
     return None if match is None else _REMEDIES[_BY_TEXT[match[0]]]
 

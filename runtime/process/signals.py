@@ -59,7 +59,7 @@ class StopRequest:
         self.begun = True
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """Handle a signal."""
+        """Handle SIGINT or SIGTERM: request a stop, or raise `Stopped` or KeyboardInterrupt where the class says so."""
         if self._ended:
             return
         if self._overdue or (number == signal.SIGTERM and not self.begun):

@@ -22,7 +22,7 @@ class Code:
     open: list[str] = field(default_factory=list)
 
     def line(self, text: str) -> None:
-        """Add a line."""
+        """Add a line of code at the present depth."""
         self.lines.append("    " * self.depth + text)
 
     def name(self, of: Any = None) -> str:

@@ -59,7 +59,7 @@ def read_number(data: bytes, start: int) -> tuple[int, int]:
 
 
 def read_size(data: bytes, start: int) -> tuple[int, int]:
-    """The same for a number that must not be negative."""
+    """Read a number that must not be negative, as `read_number` does. Raises Unfit for a negative one."""
     number, at = read_number(data, start)
     if number < 0:
         raise Unfit

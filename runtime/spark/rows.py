@@ -51,7 +51,7 @@ class Messages(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
     headers: Sequence[Headers] | None
 
     def records(self) -> list[Record]:
-        """The messages as records."""
+        """The messages as records: (key, value, timestamp, headers)."""
         return list(zip(self.keys, self.values, self.times, self.headers or [()] * len(self.keys), strict=True))
 
     def select(self, indices: slice | Sequence[int]) -> "Messages":
@@ -93,7 +93,7 @@ class Watermark(msgspec.Struct, array_like=True, frozen=True, tag=1):
 
 
 class EndOfInput(msgspec.Struct, array_like=True, frozen=True, tag=2):
-    """The input has ended."""
+    """A control row that says that the input has ended."""
 
 
 class TaskCounts(msgspec.Struct, array_like=True, frozen=True, tag=3):

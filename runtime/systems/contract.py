@@ -117,7 +117,7 @@ class Transaction(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes staged so far."""
+        """About how many bytes of keys and values are staged so far."""
         ...
 
     def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:

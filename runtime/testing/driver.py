@@ -50,7 +50,7 @@ class PipelineDriver:
 
     `partitions` is the count of every source, or a count for each stream by name. `start` is the first time of the
     clock, in ms since epoch. `async_results` is the order in which asynchronous calls complete: "input", "reverse", or
-    a function that picks the index of the next one; by default they complete as they do.
+    a function that picks the index of the next one; by default each completes as soon as its function returns.
 
     `commits="always"` commits after each step, so that the outputs of a step can be read at once. With "timed" the
     tasks commit as in a real run, after each `Settings.commit_interval` of virtual time, and at `commit()` and `end()`:
@@ -281,8 +281,8 @@ class PipelineDriver:
         self.close()
 
     def _next_due(self) -> float:
-        """The time of the loop at which a task next needs the clock. Times up to now have been handled, or wait for
-        something else."""
+        """The time of the loop at which a task next needs the clock. Times up to now are left out: what was due then
+        has been done, or waits for something other than the clock."""
         schedules = [task.view.clock_schedule() for task in self._tasks]
         times = [schedule.timer for schedule in schedules]
         if any(schedule.waits for schedule in schedules):  # else it makes no difference which partitions are idle

@@ -346,5 +346,5 @@ def _queue_of_key(call: Call) -> bytes | None:
 
 
 _QUEUE_KEYS: dict[str, Callable[[Call], Any] | None] = {"none": None, "input": _one_queue, "key": _queue_of_key}
-"""The queue of a call, by `order`. Calls of one queue are delivered in the order in which they were submitted. None:
-calls are delivered as they end."""
+"""The function that returns the queue of a call, by the `order` of the operator. Calls of one queue are
+delivered in the order in which they were submitted. None: calls are delivered as they end."""

@@ -35,12 +35,12 @@ class Program:
 
     @property
     def asynchronous(self) -> bool:
-        """Whether it needs an event loop, and may have messages in flight between two calls."""
+        """Whether the stage needs an event loop, and may have messages in flight between two calls of its code."""
         return bool(self.graph.tracked)
 
     @property
     def stateful(self) -> bool:
-        """Whether it keeps state."""
+        """Whether an operator of the stage keeps state."""
         return any(operator.role == "both" for operator in self.graph.operators.values())
 
     @property

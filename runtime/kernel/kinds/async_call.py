@@ -1,4 +1,5 @@
-"""Asynchronous calls."""
+"""The kernel's row of asynchronous operators: a message becomes a call in the pool of its operator, and a function of
+its own continues with the results."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

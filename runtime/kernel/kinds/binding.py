@@ -11,12 +11,12 @@ from ..operators.tables import TableOperator
 
 
 def bind_function(_: StageEnvironment, operator: Any) -> dict[str, Any]:
-    """The operator's function."""
+    """The user's function of an operator, which the code calls `f`."""
     return {"f": operator.fn}
 
 
 def bind_key(environment: StageEnvironment, operator: ops.Operator) -> dict[str, Any]:
-    """The decoder of the keys that the operator's function is given."""
+    """The decoder of keys of an operator whose function is given the key, which the code calls `key`."""
     return {"key": key_decoder(environment, operator)}
 
 
@@ -42,5 +42,5 @@ def count_in(counts: dict[str, int], id: str) -> None:
 
 
 def table_of(environment: StageEnvironment, id: str) -> TableOperator:
-    """A table of the task."""
+    """The state of a table, in the same task as the operator that uses it."""
     return cast("TableOperator", environment.stateful[id])

@@ -1,4 +1,5 @@
-"""Deduplication."""
+"""The kernel's row of `deduplicate`: the identity of a message is computed in the code, and its state decides whether
+the message passes."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

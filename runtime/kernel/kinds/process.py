@@ -1,4 +1,4 @@
-"""Processors and their side outputs."""
+"""The kernel's rows of processors and of their side outputs, which are operators of their own."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

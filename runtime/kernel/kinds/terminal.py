@@ -1,4 +1,4 @@
-"""Terminal operators: outputs and sinks."""
+"""The kernel's rows of `send_to` and `sink`, which end a code path."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Windows."""
+"""The kernel's row of windows: which of the window operators runs a window, and what its panes need."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -50,7 +50,7 @@ class JoinContext:
     firing: Callable[[int], None]
 
     def row(self, side: int, value: Any, timestamp: int, headers: Headers) -> JoinRow:
-        """A row to keep."""
+        """A message of one side as the row that the join keeps, with its value as bytes."""
         return JoinRow(timestamp, None if value is None else self.encode[side](value), headers, not self.alone[side])
 
     def join(self, key: bytes, left: JoinRow | None, right: JoinRow | None) -> None:

@@ -300,7 +300,7 @@ class StateNamespace:
         return FarTimers(f"{self.operator}\0{mark}{state}", self.backend, self.empty, self.schedule, self.watermark)
 
     def for_processing_time(self, now: int) -> "StateNamespace":
-        """The same namespace for timers in processing time, which need no watermark to be scheduled."""
+        """This namespace, for timers in processing time: the clock fires them, so no watermark is scheduled."""
         return replace(self, schedule=lambda _: None, watermark=now)
 
 

@@ -54,7 +54,7 @@ class WindowContext:
     forgotten: int = START
 
     def in_pieces(self, items: Iterator[T]) -> Iterator[T]:
-        """The same items. After each PIECE of them, outputs may be handed over."""
+        """Pass on the items. After every PIECE of them the outputs so far may be handed over."""
         for number, item in enumerate(items, 1):
             yield item
             if number % PIECE == 0:

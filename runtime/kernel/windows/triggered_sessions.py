@@ -1,4 +1,4 @@
-"""Session windows with triggers."""
+"""Session windows that emit before or after their ends too, as their triggers say."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar

@@ -64,7 +64,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
         return not (self.offsets or self.states or self.changelogs)
 
     def within(self, run: str) -> "Checkpoint":
-        """The same, without the producers that have ended if they belong to another run."""
+        """This checkpoint as a run resumes from it: producers that ended in another run have not ended in this one."""
         if self.run == run:
             return self
         return structs.replace(self, run="", position=structs.replace(self.position, ended={}))
@@ -92,7 +92,7 @@ def is_ahead(one: Checkpoint, other: Checkpoint) -> bool:
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
-    """A checkpoint as JSON."""
+    """A checkpoint as JSON, with its fields in the order in which versions have added them."""
     position = {one.encode_name: getattr(checkpoint.position, one.name) for one in _FIELDS}
     values = structs.asdict(checkpoint) | position
     return json.encode({name: values[name] for name in _WRITTEN})

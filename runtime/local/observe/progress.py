@@ -55,7 +55,7 @@ class ProgressReporter:
 
     @property
     def seconds(self) -> float:
-        """Time since the start."""
+        """Seconds since the start of the run."""
         return self._clock() - self._started
 
     def restoring(self, restored: int, left: int) -> None:

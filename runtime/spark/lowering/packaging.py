@@ -64,8 +64,8 @@ def pack(bundle: PlanBundle) -> ShippedPlan:
 
 
 def write_shipped_plan(shipped: ShippedPlan, folder: Path) -> ShippedPlan:
-    """The same plan, with its bytes in a file that workers read. Spark would send large bytes as a broadcast, which not
-    all of its Python processes can load."""
+    """Write the bytes of a plan into a file, and return the plan with the name of that file. Spark would
+    send large bytes as a broadcast, which not all of its Python processes can load."""
     file = folder / "shipment"  # as older versions name it: a new name would leave their file behind
     write(file, shipped.data)
     return replace(shipped, data=b"", file=str(file.absolute()))

@@ -58,7 +58,7 @@ class PrefetchBuffer:
                 self._batches.append((RecordBatch(self.stream, self.partition, (), [], position), 0))
 
     def take(self) -> RecordBatch:
-        """The next batch."""
+        """Remove the next batch from the buffer, and return it."""
         batch, weight = self._batches.popleft()
         self.bytes -= weight
         return batch

@@ -144,7 +144,7 @@ class KafkaRecordProducer:
         return self._cluster.offsets.log_ends(places)
 
     def begin(self) -> None:
-        """Start a transaction."""
+        """Start a transaction. Raises UsageError without a transactional id, and while one is open."""
         self._check()
         if self._id is None or self._in_transaction:
             wrong = "this producer has no transactional id" if self._id is None else "a transaction is open already"

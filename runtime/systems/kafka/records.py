@@ -9,7 +9,7 @@ from confluent_kafka import Message
 from ....dsl.message import Headers, Record
 
 Pairs = list[tuple[str, str | bytes | None]]
-"""Headers as the client takes them."""
+"""Headers in the form that the Kafka client takes."""
 
 TIME_HEADER = "fluvial.time"
 """The last header of a message whose timestamp cannot be written: 0, which the client takes for "now", or one that is
@@ -22,7 +22,8 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def records_of(messages: Sequence[Message]) -> list[Record]:
-    """Messages as records; the hot path of every run."""
+    """Convert messages of the Kafka client to records. Every message that is read comes through here, so the usual one,
+    without headers, costs no call of another function of ours."""
     return [
         (message.key(), message.value(), message.timestamp()[1], ()) if message.headers() is None else _whole(message)
         for message in messages
@@ -37,7 +38,7 @@ def _whole(message: Message) -> Record:
 def record_of(
     key: bytes | None, value: bytes | None, timestamp: int, headers: Iterable[tuple[str, bytes | None]]
 ) -> Record:
-    """A message with headers as a record."""
+    """Convert a message that has headers. Its timestamp may be in the last of them, as `TIME_HEADER` says."""
     pairs = [(name, content or b"") for name, content in headers]
     if pairs and pairs[-1][0] == TIME_HEADER:
         time = _time_in(pairs[-1][1])

@@ -25,7 +25,7 @@ class LogTransaction:
 
     @property
     def size(self) -> int:
-        """Bytes staged so far."""
+        """Bytes staged so far, as the log encodes them."""
         return sum(stage.size for stage in self._stages.values())
 
     def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
