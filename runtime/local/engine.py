@@ -117,6 +117,7 @@ def _prepare(
     inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped", clock=machine.clock)
     outputs = _output_producer(system, settings, stack)
     guard = stack.enter_context(join(plan, system, container_id, until, machine))
+    stack.enter_context(guard.fences_explained())
     if guard.membership.done:
         return None
     reporter = ProgressReporter(

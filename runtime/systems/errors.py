@@ -5,8 +5,18 @@ import re
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from ...dsl.errors import SystemProblem, UsageError
+from ...dsl.errors import SystemProblem, TakenOver, UsageError
 from ...dsl.validation import explain
+
+
+class Fenced(TakenOver):
+    """A system refuses what this process writes, as if another had its place. It also does so to a process that stood
+    still for longer than a transaction may be open; `lapsed` is the error of that."""
+
+    def __init__(self, text: str, lapsed: SystemProblem) -> None:
+        super().__init__(text)
+        self.lapsed = lapsed
+
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 

@@ -1,14 +1,20 @@
 """From two containers to one, with the second still alive as a zombie: it is shut out, and adds nothing."""
 
 import signal
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from engines.comparing import assert_same
+from engines.targets import namespace, write
 from faults.deaths import assert_nothing_is_missing, stage, wait_until_stopped
 from faults.mortal import points
+from fluvial.dsl import Pipeline, SystemProblem, TakenOver
+from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
+from fluvial.runtime import run
+from fluvial.runtime.local.coordination.membership import transactional_ids
 from kafka.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -55,3 +61,22 @@ def check(broker: Broker, pipeline: str, guarantee: Guarantee, point: str, call:
         assert "taken over" in zombie.errors or "lost its place" in zombie.errors, zombie.errors
         on.portions.pop()
         agree(on.outputs(), on.expected())
+
+
+def test_a_container_whose_transaction_the_brokers_ended_is_not_taken_for_replaced(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """As they do where it stood still for longer than transaction.timeout.ms."""
+    system = namespace(broker)
+    write(system, {"in": [[(None, b"a", 0, ())]]})
+
+    def stand_still(word: str) -> str:
+        system.record_producer(*transactional_ids("p", 1, 1)).close()
+        return word
+
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).map(stand_still).send_to("out")
+    settings = Settings(guarantee="exactly_once", state_dir=str(tmp_path))
+    with pytest.raises(SystemProblem, match=r"has ended a transaction of '.*p-1-0' that was open for longer") as raised:
+        run(pipeline, system=system, until="end", settings=settings)
+    assert not isinstance(raised.value, TakenOver)  # after which no supervisor would start it again

@@ -14,6 +14,7 @@ from ....planner.stream_names import coordinator
 from ....planner.task_assignment import stages_of, tasks_of
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, StreamPartition, System
+from ...systems.errors import Fenced
 from ...systems.provisioning import frozen_ends
 from .assignments import Assignment, CoordinatorState, Presence, RequestedRun, State, begin, joins
 from .coordinator_stream import Coordinator, MembershipMonitor
@@ -93,6 +94,18 @@ class PlaceGuard:
             self._monitor.check(wait=passed >= STILL_SECONDS)
             self._checked = self._clock()
             self._answer(self._monitor)
+
+    @contextmanager
+    def fences_explained(self) -> Iterator[None]:
+        """Where a system refuses what this container writes, raise TakenOver only if another process has replaced it.
+        Else it stood still for too long: a SystemProblem, after which it may be started again."""
+        try:
+            yield
+        except Fenced as fenced:
+            if self._monitor is None:
+                raise
+            self._monitor.check(wait=True)
+            raise fenced.lapsed from fenced
 
     def _answer(self, monitor: MembershipMonitor) -> None:
         """Write the presence of this container again if a process asks for it."""

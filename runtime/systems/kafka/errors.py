@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
 
-from ....dsl.errors import SystemProblem, TakenOver
+from ....dsl.errors import SystemProblem
 from ....dsl.validation import explain
 from ...process.resource_limits import remedy_in
 from ..contract import StreamPartition
+from ..errors import Fenced
 from .settings import KafkaSettings
 
 TRANSIENT = frozenset(
@@ -95,12 +96,22 @@ def refused(settings: KafkaSettings, what: str, error: KafkaError) -> SystemProb
     return SystemProblem(explain(wrong, "a cluster that accepts this request", remedy, at=settings.url))
 
 
-def fenced(settings: KafkaSettings, transactional_id: str) -> TakenOver:
-    """Another producer has taken the transactional id."""
+def fenced(settings: KafkaSettings, transactional_id: str) -> Fenced:
+    """Another producer has taken the transactional id, or the brokers have ended a transaction that took too long."""
     wrong = f"another run has taken over {transactional_id!r}: what this one writes is refused, and what it had not "
     wrong += "committed is dropped"
     remedy = "nothing if the other run was started on purpose, else stop one of them"
-    return TakenOver(explain(wrong, "one run of a pipeline at a time", remedy, at=settings.url))
+    return Fenced(
+        explain(wrong, "one run of a pipeline at a time", remedy, at=settings.url), _lapsed(settings, transactional_id)
+    )
+
+
+def _lapsed(settings: KafkaSettings, transactional_id: str) -> SystemProblem:
+    wrong = f"{settings.url} has ended a transaction of {transactional_id!r} that was open for longer than its "
+    wrong += "transaction.timeout.ms; what was not committed is dropped, and is read again after a start"
+    expected = "a process that does not stand still for so long, and has its transactional id for itself"
+    remedy = "start it again; if that comes back, raise transaction.timeout.ms among the settings of the client"
+    return SystemProblem(explain(wrong, expected, remedy, at=settings.url))
 
 
 _REMEDIES: Mapping[int, str] = {

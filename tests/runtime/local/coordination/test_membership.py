@@ -23,6 +23,7 @@ from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuar
 from fluvial.runtime.local.engine import run
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems import LogSystem
+from fluvial.runtime.systems.errors import Fenced
 from fluvial.runtime.systems.log.admin import LogAdmin
 from waiting import wait_until
 
@@ -257,6 +258,25 @@ def test_a_container_notices_that_its_place_is_taken(
         error_of(place.check, TakenOver)
     )
     newer.check()
+
+
+@pytest.mark.parametrize("other", [None, (1, 2)])
+def test_a_container_that_was_only_shut_out_is_not_taken_for_replaced(
+    log: LogSystem, stack: ExitStack, other: tuple[int, int] | None
+) -> None:
+    system = _Unclaimed(log.directory, fsync=False)
+    place = take(system, stack, 1, 2)
+    place.check()
+    if other is not None:
+        take(system, stack, *other)
+    lapsed = SystemProblem("a transaction took too long")
+    with pytest.raises(SystemProblem) as raised, place.fences_explained():
+        raise Fenced("another run has taken over", lapsed)
+    if other is None:
+        assert raised.value is lapsed
+    else:
+        assert isinstance(raised.value, TakenOver)
+        assert "container 1 of pipeline 'p'" in str(raised.value)
 
 
 def test_a_container_minds_neither_its_neighbour_nor_one_that_it_has_followed(log: LogSystem, stack: ExitStack) -> None:
