@@ -228,6 +228,7 @@ class _Supervisor:
         finally:
             os.close(writing)
         assert process.stdin is not None
+        # Not as arguments or in the environment, which other users of the machine may read: a config may hold secrets.
         process.stdin.write(json.encode(child.config) + b"\n")  # it stays open as long as this process lives
         return process, reading
 
@@ -292,6 +293,7 @@ class _Supervisor:
         """Kill the containers that are alive, whatever has ended this process."""
         for child in self._children:
             if child.alive and child.process is not None:
+                # Waited for, so that none still holds its place or its store when this process ends.
                 child.process.kill()
                 await _exit_code(child.process)
 

@@ -189,6 +189,7 @@ class Container:
         that got records."""
         wanted = frozenset([partition for partition, task in self._owners.items() if self._wants(partition, task)])
         began = self._clock()
+        # There is nothing to poll for: without a pause the loop would be busy.
         if patience and not wanted:
             self._sleep(patience)
         batches = self._consumer.poll(patience, wanted) if wanted else []

@@ -112,6 +112,7 @@ def _prepare(
     machine: Machine,
 ) -> Container | None:
     """Open a container with all that it needs; `stack` closes it. Returns None if its part of the run is done."""
+    # First, so that a plan that is refused has created no stream.
     refuse_impossible(plan, system, settings)
     make_streams(plan, system.admin())
     inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped", clock=machine.clock)
@@ -130,7 +131,9 @@ def _prepare(
         warnings=inputs.warnings,
     )
     container = _open_container(plan, system, settings, guard, inputs, outputs, reporter, stop, stack, machine)
+    # Not before: it says that earlier generations are fenced and that the tasks are open.
     guard.announce("running")
+    # Last: it freezes all objects that are there, and these last as long as the run.
     stack.enter_context(reduced_gc())
     return container
 
@@ -220,6 +223,7 @@ def open_commits(
     member = guard.membership
     if isinstance(system, ProducingSystem):
         make_changelogs(plan, admin)
+        # Before checkpoints are read: a container that was replaced can commit until it is fenced.
         for id in member.fenced:
             system.record_producer(id).close()
         longest = _longest(plan, settings) if outputs is None else timedelta(0)
@@ -269,6 +273,7 @@ def make_tasks(
     def open_store(task: str) -> TaskStore:
         return store_for(plan, task, system, settings, run.container)
 
+    # Before the stores are opened: only one process at a time can open the store that state is moved to.
     run.commits.move_states(open_store)
     setups = _setups(run, stored, own, open_store, stack)
     aligned = run.commits.align(setups, stored)

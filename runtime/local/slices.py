@@ -7,7 +7,7 @@ SLICE = 5000
 """The most messages that a task processes before the next task runs."""
 SLICE_SECONDS = 0.05
 """The intended duration of a slice while calls are in flight; one message may take longer."""
-_FIRST = 100
+_FIRST = 100  # few, since nothing is known yet of how long a message takes; it doubles from slice to slice
 
 
 class Slice:

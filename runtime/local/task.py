@@ -170,6 +170,7 @@ class LocalTask:
         whole = start == 0 and stop == len(batch.records)
         upto = None if whole else stop
         self._work.feed(batch.stream, batch.partition, batch.offsets, batch.records, start, upto, marks)
+        # Without asynchronous calls a message has landed once the code of the stage returns.
         if marks is None:
             queue.land(stop)
         queue.remove(stop)
@@ -275,6 +276,7 @@ class LocalTask:
         known = {name: self._last.offsets.get(name) for name, kind in kinds.items() if kind == "intermediate"}
         offsets = {(name, self.setup.number): offset for name, offset in known.items() if offset is not None}
         if offsets:
+            # Else a power cut could leave the store behind these offsets, and it would need the records again.
             self.setup.store.sync()
         return offsets
 

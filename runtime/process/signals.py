@@ -19,6 +19,7 @@ from .standard_streams import say_last
 
 REPEATED_SECONDS = 0.5
 """A second signal within this time counts as the same: `timeout` sends one to its child and one to the group."""
+# These four pass one after another, within the 10 s that users are promised for SIGTERM.
 DRAIN_SECONDS = 3.0
 """Time after a request to stop in which asynchronous calls in flight may end."""
 COMMIT_SECONDS = 5.0

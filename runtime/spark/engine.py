@@ -58,12 +58,14 @@ def run(
     ):
         finish_removals(plan, connection, root / plan.name)
         check_checkpoints(plan, system, settings)  # of all queries, before any record is written
+        # Before any stream is created: a session without the connector is refused, and leaves nothing behind.
         connection.prepare(session)
         admin = system.admin()
         make_streams(plan, admin, without="intermediate")  # messages between stages stay in their query
         queries = [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
         for query in queries:
             connection.check(query, reset_command(plan, system, settings, "spark"))
+        # One mapping for all queries, so that queries of one stream end at the same messages.
         ends = {name: admin.ends(name) for query in queries for name in query.sources} if until == "end" else None
         sources = {name for query in queries for name in query.sources}
         inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=until == "end")

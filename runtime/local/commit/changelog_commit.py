@@ -115,6 +115,7 @@ class ChangelogCommit:
                     end = changelogs[stream].ends[setup.number]
                     beyond.append(ChangelogRange(setup.store, operator, missing.place, missing.end, end))
         self._restore(behind)
+        # Not before the restore: one that is cut off begins again where the store's own checkpoint ends.
         for setup in stateful:
             data = encode(resumed[setup.name])
             setup.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, _origin(setup, changelogs)), self._last_use()])
@@ -186,6 +187,7 @@ class ChangelogCommit:
     def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
         """Commit changelogs and checkpoints in one transaction, and then write the stores."""
         changes = {one.setup.name: list(one.changes) for one in commits if one.setup.stateful}
+        # Outputs before the checkpoint that counts their inputs: a crash in between repeats them, and loses none.
         if not self.together:
             yield self._outputs.flush  # in a thread, perhaps, while a firing produces outputs
             self._producer.begin()
@@ -193,12 +195,15 @@ class ChangelogCommit:
             place for one in commits for place in self._produce_changes(one.setup, changes.get(one.setup.name, ()))
         ]
         yield self._producer.flush
+        # Asked after the flush: brokers know the end of a changelog once they have its records.
         ends = (yield lambda: self._producer.ends(places)) if places else {}
         done = {one.setup.name: replace(_with_ends(one.checkpoint, one.setup, ends), atomic=True) for one in commits}
         data = self._send_checkpoints(done)
         yield self._producer.commit
         setups = [one.setup for one in commits]
+        # After the transaction: a store that is behind catches up, one that is ahead would be rebuilt from nothing.
         self._write_stores([setup for setup in setups if setup.stateful], data, changes)
+        # At once, since outputs of the next commit are sent as they come, within its transaction.
         if self.together:
             self._producer.begin()
         if self._group_offsets:

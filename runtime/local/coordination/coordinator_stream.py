@@ -157,6 +157,7 @@ class Coordinator:
     def _append(self, written: Sequence[CoordinatorRecord], *, alone: bool = False) -> None:
         records = [self._record(one) for one in written]
         if isinstance(self._system, ProducingSystem):
+            # Without `once` it is ready sooner. A record that arrives twice is known by its incarnation.
             with closing(self._system.record_producer(once=False)) as producer:
                 producer.send(*self._stream_partition, records)
                 producer.flush()

@@ -213,6 +213,7 @@ def _coordinated(
                 _warn_of_more(plan, state, container, ends)
                 yield PlaceGuard(_membership(plan, assignment, state, container))
                 return
+            # Within `decided`: no other process decides before this one has its place.
             stack.enter_context(system.claim(plan.name, str(container.number)))
         presence = Presence(
             container=container.number,
@@ -223,6 +224,7 @@ def _coordinated(
             process=machine.process_name(),
         )
         coordinator_stream.write(presence)
+        # From where the stream was read, not from its end: nothing that came in between is missed.
         monitor = stack.enter_context(closing(coordinator_stream.monitor(read_to, assignment, presence, state)))
         yield PlaceGuard(
             _membership(plan, assignment, state, container), coordinator_stream, presence, monitor, machine

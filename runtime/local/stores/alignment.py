@@ -46,6 +46,7 @@ def align(log: CommittedLog, task: str, store: TaskStore, operators: Collection[
     Raises SystemProblem if the store lacks a commit of the log, or the log lacks one of the store.
     """
     committed = log.checkpoint(task)
+    # First, since it decides which checkpoint the store has.
     finish_move(store, committed)
     own = stored_checkpoint(store, task)
     if own is None:

@@ -54,6 +54,7 @@ def run_queries(
             _await_any(queries)
             active = any(query.isActive for query in queries)
             slow = [number for number, query in enumerate(queries) if starts[number] < most and _was_slow(query)]
+            # The pipeline is not at fault: no error is raised as long as the query may be started again.
             for number in slow:
                 _log.warning("a Python process of query %s came up too slowly; the query is begun again", number)
                 queries[number] = _begun(begin, query_plans[number], most)

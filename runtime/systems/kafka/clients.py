@@ -58,13 +58,13 @@ _CONSUMER: Mapping[str, object] = {
     "queued.min.messages": 20_000,
     # The end of a partition is reported after this time; an idle broker gets 20 fetch requests a second.
     "fetch.wait.max.ms": 50,
-    "max.poll.interval.ms": 86_400_000,
+    "max.poll.interval.ms": 86_400_000,  # the longest it takes: a busy task may not poll for long
 }
 _CONSUMER_ALWAYS: Mapping[str, object] = {
-    "enable.auto.commit": False,
+    "enable.auto.commit": False,  # checkpoints have the offsets
     "enable.auto.offset.store": False,
-    "enable.partition.eof": True,
-    "auto.offset.reset": "error",
+    "enable.partition.eof": True,  # a position passes the gaps that compaction leaves at the end
+    "auto.offset.reset": "error",  # else records that are gone would be skipped in silence
 }
 _PRODUCER: Mapping[str, object] = {
     "linger.ms": 5,
@@ -72,7 +72,7 @@ _PRODUCER: Mapping[str, object] = {
     "queue.buffering.max.kbytes": 65_536,
 }
 _PRODUCER_ALWAYS: Mapping[str, object] = {
-    "delivery.report.only.error": True,
+    "delivery.report.only.error": True,  # nothing is done for a record that has arrived
 }
 
 

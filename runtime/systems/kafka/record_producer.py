@@ -217,7 +217,7 @@ class KafkaRecordProducer:
         deadline = self._machine.clock() + self._settings.give_up_after
         while True:
             error = why.args[0] if isinstance(why, KafkaException) else None
-            if error is not None:
+            if error is not None:  # else the buffer is full, which passes as records are delivered
                 self._raise_unless_retriable(place, error, late=self._machine.clock() > deadline)
             self._serve(self._client.poll, _PAUSE)
             self._check()

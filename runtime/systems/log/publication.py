@@ -67,10 +67,12 @@ def publish(
     with journal.exclusive() as index:
         if unless is not None and unless(index.checkpoints.get(group, {})):
             return False
+        # Under the lock: until the entry is written no other process publishes the same transactions.
         entry = _entry([*_fresh(transactions, index), Prepared("", 0, [], group, dict(checkpoints or {}))])
         marked = _check_all(entry.extents, index, journal.directory, segments)
         if entry.extents or entry.checkpoints:
             journal.add(entry)
+            # After the entry: a mark of an entry that is not there would look like a journal that was cut.
             _mark(marked, journal.position, segments)
     return True
 
