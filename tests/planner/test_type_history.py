@@ -4,21 +4,52 @@ from enum import Enum, Flag
 from typing import Annotated, Any, Literal
 
 import pytest
-from msgspec import Meta, Struct, defstruct
+from msgspec import Meta, Struct
 
 from fluvial.planner.type_history import merged_types
 from fluvial.planner.type_reading import can_read
 from fluvial.planner.type_schema import type_schema
 
 Positive = Annotated[int, Meta(gt=0)]
-Small = Enum("Size", {"S": "s"})
-Large = Enum("Size", {"S": "s", "L": "l"})
-Few = Flag("Rights", {"READ": 1})
-Many = Flag("Rights", {"READ": 1, "WRITE": 2})
-Point = defstruct("Point", [("x", int), ("y", int, 0)])
-PointNow = defstruct("Point", [("x", int), ("z", Positive, 1)])
-Pair = defstruct("Pair", [("left", Point), ("right", Point)])
-PairNow = defstruct("Pair", [("left", PointNow), ("right", PointNow), ("older", list[Point], [])])
+
+
+class Small(Enum):
+    S = "s"
+
+
+class Large(Enum):
+    S = "s"
+    L = "l"
+
+
+class Few(Flag):
+    READ = 1
+
+
+class Many(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Point(Struct):
+    x: int
+    y: int = 0
+
+
+class PointNow(Struct):
+    x: int
+    z: Positive = 1
+
+
+class Pair(Struct):
+    left: Point
+    right: Point
+
+
+class PairNow(Struct):
+    left: PointNow
+    right: PointNow
+    older: list[Point] = []
 
 
 class Tree(Struct):

@@ -29,20 +29,20 @@ from fluvial.runtime.pipeline_loader import load_pipeline
 
 mapped = load_pipeline("soft.py").operators[1]
 print(mapped.fn("TEA"))
-import telnetlib
-print(hasattr(telnetlib, "Telnet"))
+import shelve
+print(hasattr(shelve, "Shelf"))
 """
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("sndhdr", "queue", "telnetlib"):
+    for name in ("sched", "queue", "shelve"):
         (tmp_path / f"{name}.py").write_text("def soft(word: str) -> str:\n    return word.lower()\n")
     return tmp_path
 
 
 def test_a_function_that_is_loaded_imports_the_user_s_module_and_others_python_s(folder: Path) -> None:
-    (folder / "soft.py").write_text(PIPELINE.format(name="sndhdr"))
+    (folder / "soft.py").write_text(PIPELINE.format(name="sched"))
     ended = subprocess.run([sys.executable, "-P", "-c", RUN], cwd=folder, capture_output=True, text=True, check=False)
     assert ended.stdout.split() == ["tea", "True"], ended.stderr
 
@@ -65,7 +65,7 @@ def test_a_package_is_named_in_the_remedy(tmp_path: Path) -> None:
         refuse_taken([module], [str(tmp_path)])
 
 
-@pytest.mark.parametrize("source", ["import queue", "import sndhdr", "import pytest", "def", None])
+@pytest.mark.parametrize("source", ["import queue", "import sched", "import pytest", "def", None])
 def test_what_hides_nothing_passes(folder: Path, source: str | None) -> None:
     """A module that imports what has its own name means Python's; what cannot be read imports nothing."""
     module = ModuleType("queue")
@@ -74,5 +74,5 @@ def test_what_hides_nothing_passes(folder: Path, source: str | None) -> None:
         (folder / "queue.py").unlink()
     else:
         (folder / "queue.py").write_text(source)
-    sys.modules.pop("sndhdr", None)
+    sys.modules.pop("sched", None)
     refuse_taken([module], [str(folder)])
