@@ -122,6 +122,7 @@ def start(
     streams = open_system(system)
     check_containers(engine, streams, container.containers)
     planned = checked_plan(pipeline, streams, settings, partitions)
+    # Spark spreads the work by itself, so it has no containers.
     if engine == "local":
         run_plan = partial(run_plan, container_id=container)
     tables = _Tables(planned, streams, settings)

@@ -79,6 +79,7 @@ class TaskState:
             self._evict(most)
 
     def _evict(self, most: Size) -> None:
+        # Reads are counted from one eviction to the next.
         self._backend.begin()
         evict(self._caches(), most)
 

@@ -43,6 +43,7 @@ def reset_steps(
         raise UnsupportedError(explain(wrong, "log:DIR or kafka://HOST:PORT", "begin with a new system in memory"))
     with no_containers(plan.name, system):
         if not isinstance(system, ProducingSystem):
+            # Before checkpoints are read: a crash may have left a last commit in a store alone.
             stateful = [task for task, one in checkpoints_in(system, plan.name).items() if one.states]
             _publish_pending(plan, cast("PublishingSystem", system), settings, stateful)
         stored = checkpoints_in(system, plan.name)
@@ -99,6 +100,7 @@ def _all_steps(plan: Plan, system: System, settings: Settings, stored: Checkpoin
         steps += _removed(system, between, "stream")
     else:
         steps += [ResetStep("stream", name, partial(_empty, system, name)) for name in between if _holds(system, name)]
+    # Checkpoints last: a reset that is cut off, and begun again, learns from them which changelogs there are.
     return [*steps, *(ResetStep("checkpoint", task, partial(_forget, plan, system, task)) for task in stored)]
 
 

@@ -150,6 +150,7 @@ class Metrics:
                 progress(latest)
 
         self._plan, self._tables = plan, tables
+        # A run that never reports counts as stalled from here on.
         self._health.begin(self._clock())
         self._stall_timeout = settings.stall_timeout.total_seconds()
         try:

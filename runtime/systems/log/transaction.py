@@ -60,9 +60,11 @@ class LogTransaction:
     def _finish(self, number: int, group: str, checkpoints: Mapping[str, bytes]) -> Prepared:
         if not self._open:
             raise ended()
+        # Closed first: what fails from here on cannot be tried again, since some frames may be written.
         self._open = False
         extents = [extent for stage in self._stages.values() for extent in stage.finish()]
         self._stages.clear()
+        # Durable before a token or an entry names them: a crash must not leave an entry without its bytes.
         self._segments.keep(extents)
         return Prepared(self._writer, number, extents, group, dict(checkpoints))
 
@@ -101,6 +103,7 @@ class _Stage:
         extent = self._segments.write(self._stream, self._partition, self._records, parts)
         self._chunks, self._records, self._pending = [], 0, 0
         if self._extents and (joined := _joined(self._extents[-1], extent)):
+            # Fewer extents make entries of the journal, and the index of every reader, smaller.
             self._extents[-1] = joined
         else:
             self._extents.append(extent)
