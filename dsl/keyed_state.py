@@ -23,7 +23,9 @@ class KeptValue(Protocol[T]):
     """A value of the key at hand. What is read is the reader's own: only setting it counts."""
 
     @property
-    def value(self) -> T: ...
+    def value(self) -> T:
+        """The value that was set last, else the declared default."""
+        ...
 
     @value.setter
     def value(self, value: T, /) -> None: ...
@@ -36,15 +38,21 @@ class KeptValue(Protocol[T]):
 class KeptList(Protocol[T]):
     """A list of the key at hand. What is read is the reader's own: only the methods here change the list."""
 
-    def append(self, item: T, /) -> None: ...
+    def append(self, item: T, /) -> None:
+        """Add an item at the end."""
+        ...
 
-    def extend(self, items: Iterable[T], /) -> None: ...
+    def extend(self, items: Iterable[T], /) -> None:
+        """Add items at the end, in their order."""
+        ...
 
     def assign(self, items: Iterable[T], /) -> None:
         """Let the list hold these items and no others."""
         ...
 
-    def clear(self) -> None: ...
+    def clear(self) -> None:
+        """Forget all items."""
+        ...
 
     def __iter__(self) -> Iterator[T]: ...
 
@@ -228,11 +236,11 @@ class ClockTimers:
 
 
 class KeptTimers(Protocol):
-    """The timers of the key at hand by the clock."""
+    """Timers by the clock of the key at hand, as a processor that runs sees them."""
 
     @property
     def now(self) -> int:
-        """The time, in ms since epoch."""
+        """The time of the clock, in ms since epoch."""
         ...
 
     def set(self, name: str, time: int) -> None:
@@ -246,7 +254,7 @@ class KeptTimers(Protocol):
 
 
 def put_to_work(processor: object, states: Mapping[str, Any]) -> None:
-    """From now on a processor's states are these, by name."""
+    """Let the attributes of a processor, by name, be these states, which read and write the key at hand."""
     vars(processor).update(states)
 
 

@@ -60,7 +60,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         timeout: timedelta | None = None,
         retry: Retry | None = None,
     ) -> "KeyedStream[K, U]":
-        """As on a `MessageStream`; the key stays."""
+        """Turn each value into the values of `await fn(value)`, as on a `MessageStream`; the key stays."""
         return KeyedStream(self._graph, self._async(fn, id, max_in_flight, order, timeout, retry))
 
     @overload
@@ -72,7 +72,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
     @overload
     def send_to(self, name: Table[K, Any] | RemoteTable[K, Any]) -> None: ...
     def send_to(self, name: Any, *, key: Callable[[V], Any] | None = None, value: Any = None) -> None:
-        """As `MessageStream.send_to`; to a table with keys of the same type, too."""
+        """Write each message to a stream, as on a `MessageStream`, or to a table with keys of the same type."""
         super().send_to(name, key=key, value=value)
 
     @overload

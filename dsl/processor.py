@@ -92,7 +92,7 @@ class Context(Protocol[K_co]):
 
     @property
     def key(self) -> K_co:
-        """The key at hand."""
+        """The key of the message or timer at hand, decoded."""
         ...
 
     @property
@@ -102,12 +102,12 @@ class Context(Protocol[K_co]):
 
     @property
     def watermark(self) -> int:
-        """How far event time has come, in ms since epoch."""
+        """The watermark: how far event time has come in the task, in ms since epoch."""
         ...
 
     @property
     def timers(self) -> KeyTimers:
-        """The timers of the key."""
+        """The timers of the key at hand, in event time: to set one, and to take it back."""
         ...
 
 

@@ -56,17 +56,17 @@ def _named(type_: Any) -> str:
 
 
 def no_options(_: Any) -> dict[str, str]:
-    """Of an operator that has none."""
+    """The options of an operator that has none to show."""
     return {}
 
 
 def function_options(op: Any) -> dict[str, str]:
-    """Of an operator that has a function alone."""
+    """The options of an operator that has a function alone: its name."""
     return {"function": function_name(op.fn)}
 
 
 def remote_options(table: RemoteTable[Any, Any]) -> dict[str, str]:
-    """The limits of the calls of a remote table."""
+    """The options of an operator that calls a remote table: its name, the limits of calls, its cache and batches."""
     options = {"table": table.name, "max_in_flight": str(table.max_in_flight), "timeout": duration(table.timeout_ms)}
     options["attempts"] = str(table.retry.attempts)
     if table.batch is not None:
@@ -77,5 +77,5 @@ def remote_options(table: RemoteTable[Any, Any]) -> dict[str, str]:
 
 
 def time_options(op: Operator) -> dict[str, str]:
-    """By which time an operator goes, unless that is event time."""
+    """The option that tells processing time; none where an operator goes by event time, as most do."""
     return {} if op.time_domain == "event" else {"time": op.time_domain}

@@ -19,7 +19,7 @@ class Flow:
 
 
 def plain(type_: Any) -> Any:
-    """The type behind a type or Serde."""
+    """The type of values, where a type or a Serde for it may be declared."""
     return type_.type if isinstance(type_, Serde) else type_
 
 
@@ -39,10 +39,10 @@ def without_none(type_: Any) -> Any:
 
 
 def as_given(_: Any, inputs: list[Flow]) -> Flow:
-    """What the first input emits."""
+    """The types of the first input, unchanged: the `flow` of kinds that pass messages on."""
     return inputs[0]
 
 
 def of_function(operator: Any, inputs: list[Flow]) -> Flow:
-    """What the operator's function returns, under the same key."""
+    """What the operator's function returns, under the key of the first input."""
     return Flow(inputs[0].key, returned(operator.fn))

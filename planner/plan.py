@@ -114,7 +114,7 @@ class PlannedStore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):
-    """The JSON form of a plan."""
+    """A plan as `to_json` writes it: all that is planned, and the name of the pipeline in place of itself."""
 
     format: int
     pipeline: str
@@ -148,19 +148,19 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """The pipeline's."""
+        """The name of the planned pipeline, which begins the names of its own streams."""
         return self.pipeline.name
 
     def operator(self, id: str) -> PlannedOperator:
-        """The operator of that id; KeyError if there is none."""
+        """The planned operator of an id. Raises KeyError if there is none."""
         return _find(self.operators, lambda operator: operator.id, id)
 
     def stage(self, id: str) -> PlannedStage:
-        """The stage of that id; KeyError if there is none."""
+        """The stage of an id. Raises KeyError if there is none."""
         return _find(self.stages, lambda stage: stage.id, id)
 
     def stream(self, name: str) -> PlannedStream:
-        """The stream of that name; KeyError if there is none."""
+        """The stream of a name, read or written. Raises KeyError if there is none."""
         return _find(self.streams, lambda stream: stream.name, name)
 
     @property
@@ -180,7 +180,7 @@ class Plan:
         return graph
 
     def to_json(self) -> str:
-        """The plan as JSON text, without the functions."""
+        """The plan as JSON text, without the user's functions; `from_json` reads it back."""
         parts = {name: getattr(self, name) for name in ("operators", "stages", "streams", "stores")}
         document = _Document(format=FORMAT, pipeline=self.name, **parts)
         return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

@@ -9,7 +9,7 @@ from .kinds import PLANNER_KINDS
 
 
 def flows(pipeline: Pipeline) -> dict[str, Flow]:
-    """The types of what each operator emits, by its id."""
+    """The types of the key and value that each operator of a pipeline emits, by the id of the operator."""
     known: dict[str, Flow] = {}
     for operator in pipeline.operators:
         known[operator.id] = PLANNER_KINDS[operator].flow(operator, [known[source] for source in operator.inputs])

@@ -48,6 +48,7 @@ class Obstacle(NamedTuple):
     path: tuple[str, ...] = ()
 
     def within(self, place: str) -> "Obstacle":
+        """The same obstacle, seen from one level further out: `place` comes before its path."""
         return self._replace(path=(place, *self.path))
 
 
@@ -61,6 +62,7 @@ class TypeComparison:
         self._distinct = False  # whether values that differ must stay so, as keys of a dict must
 
     def can(self, wanted: Schema, stored: Schema) -> bool:
+        """Whether all stored values can be read as the wanted type."""
         return self.obstacle(wanted, stored) is None
 
     def obstacle(self, wanted: Schema, stored: Schema) -> Obstacle | None:
@@ -144,6 +146,7 @@ class TypeComparison:
         )
 
     def items(self, wanted: Schema, stored: Schema) -> Obstacle | None:
+        """The obstacle between two types of items, which stand within a collection."""
         obstacle = self.obstacle(wanted, stored)
         return None if obstacle is None else obstacle.within("items")
 
@@ -152,18 +155,22 @@ class TypeComparison:
         return self.items(wanted, stored) if self._first else _TYPES
 
     def all_items(self, wanted: Schema, stored: list[Schema]) -> Obstacle | None:
+        """The first obstacle to read items of any of several types, as of a tuple, as one type."""
         return next(filter(None, (self.items(wanted, one) for one in stored)), None)
 
     def tuples(self, wanted: list[Schema], stored: list[Schema]) -> Obstacle | None:
+        """The obstacle between two tuples, place by place; they must have one length."""
         if len(wanted) != len(stored):
             return _TYPES
         return self._in_places((f"item {n}", *pair) for n, pair in enumerate(zip(wanted, stored, strict=True), 1))
 
     def sets(self, wanted: Schema, stored: Schema) -> Obstacle | None:
+        """The obstacle between the items of two sets, which must stay distinct."""
         with self._all_distinct():
             return self.items(wanted, stored)
 
     def dicts(self, wanted: list[Schema], stored: list[Schema]) -> Obstacle | None:
+        """The obstacle between the keys of two dicts, else between their values."""
         with self._all_distinct():
             obstacle = self._in_places([("keys", wanted[0], stored[0])])
         return obstacle or self._in_places([("values", wanted[1], stored[1])])
@@ -184,6 +191,7 @@ class TypeComparison:
         return None
 
     def classes(self, wanted: str, stored: str) -> Obstacle | None:
+        """The obstacle between two classes, by name: their layout, their fields, then defaults."""
         pair = (wanted, stored, self._distinct)
         if pair in self._assumed:
             return None

@@ -68,7 +68,7 @@ class _Classes:
         self._names: dict[int, str] = {}
 
     def name(self, info: Any) -> str:
-        """The name of a class, which is described at its first use."""
+        """The name by which schemas refer to a class; at the first use the class itself is described, too."""
         known = self._names.get(id(info))
         if known is not None:
             return known
@@ -101,7 +101,7 @@ def free_name(name: str, taken: Any) -> str:
 
 
 def bare_name(name: str) -> str:
-    """What a class is called.
+    """The name of a class without the number that tells it from others of its name.
 
     >>> bare_name("Visit#2")
     'Visit'
@@ -262,7 +262,7 @@ def schema_text(of: TypeSchema) -> str:
 
 
 def text_of(schema: Schema, classes: Mapping[str, ClassSchema], within: tuple[str, ...] = ()) -> str:
-    """The same of a part of a schema, as it stands `within` classes."""
+    """A part of a schema as people write types. A class `within` which it stands is named, without its fields."""
     if isinstance(schema, str):
         return "None" if schema == "none" else schema
     kind = kind_of(schema)

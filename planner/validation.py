@@ -115,5 +115,5 @@ def check_tables(pipeline: Pipeline) -> None:
 
 
 def written_by(pipeline: Pipeline, operator: ops.Operator) -> tuple[str, ...]:
-    """The streams an operator writes."""
+    """The names of the streams that an operator writes, in a pipeline of that name."""
     return PLANNER_KINDS[operator].writes(pipeline.name, operator)

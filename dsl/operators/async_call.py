@@ -17,4 +17,5 @@ class AsyncFlatMap(Operator):
 
     @property
     def async_call(self) -> AsyncCall:
+        """The call of the user's function."""
         return self.call

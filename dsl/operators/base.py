@@ -55,7 +55,7 @@ class Operator:
 
     @property
     def plain_label(self) -> str:
-        """Its label, if no other of its line reads alike."""
+        """Its label, without the place that tells it from others of its line."""
         return f"{self.kind} {self.id}"
 
     @property
@@ -75,7 +75,7 @@ class Operator:
 
     @property
     def reads(self) -> str | None:
-        """The stream that it reads; None unless it is a source."""
+        """The name of the stream that it reads; None unless it is a source."""
         return None
 
     @property
@@ -105,7 +105,7 @@ class Operator:
 
     @property
     def follows_clock(self) -> bool:
-        """Whether processing time moves something in it."""
+        """Whether the clock makes it fire, so that an engine has to wake it when no message comes."""
         return self.time_domain == "processing"
 
 
@@ -115,25 +115,29 @@ class Numbered(Operator):
 
     @property
     def plain_label(self) -> str:
+        """Its kind and line, `merge(visits.py:12)`: its id says nothing to people."""
         return call_text(self.kind, line_of(self.origin))
 
     @property
     def name(self) -> str:
+        """Empty: the id changes when an operator is added before it, so that nothing may be found by it."""
         return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerMessage(Numbered):
-    """Calls a function with each message or value."""
+    """An operator that calls a function of the user's with each message or value."""
 
     fn: Callable[[Any], Any]
 
     @property
     def plain_label(self) -> str:
+        """Its kind and function, `map(to_visit)`; a lambda has its line, too."""
         name = function_name(self.fn)
         return call_text(self.kind, name, line_of(self.origin) if name == "lambda" else "")
 
     @property
     def way(self) -> str:
+        """The name of its function; empty for a lambda, which has none that stays."""
         name = function_name(self.fn)
         return "" if name == "lambda" else name

@@ -29,7 +29,7 @@ class PartitionBy(Border):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broadcast(Border):
-    """A border behind which every task has every message."""
+    """A border that hands each message to every task of the next stage."""
 
     kind: ClassVar[str] = "broadcast"
     to_all: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Leaving out messages that come again within a time, and what may be asked of that."""
+"""The operator that leaves out messages which come again within a time, and the checks of what its verb is given."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -85,11 +85,11 @@ class OperatorGraph:
         return len(self._operators)
 
     def of(self, kind: type[Kind]) -> tuple[Kind, ...]:
-        """The operators of a kind."""
+        """All operators of a kind, or of a kind derived from it, in the order in which they were written."""
         return tuple(operator for operator in self if isinstance(operator, kind))
 
     def to_networkx(self) -> "nx.MultiDiGraph[str]":
-        """The same as a networkx graph: nodes are ids with the record as `operator`, edges follow the messages."""
+        """The operators as a networkx graph: nodes are ids with the record as `operator`, edges follow the messages."""
         import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
 
         graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=self.name)

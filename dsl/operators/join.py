@@ -33,10 +33,12 @@ class JoinStreams(Operator):
 
     @property
     def time_domain(self) -> Time:
+        """What `time=` says."""
         return self.time
 
     @property
     def keeps_values(self) -> bool:
+        """True: the rows of both sides are kept as they came."""
         return True
 
 
@@ -52,10 +54,12 @@ class JoinTable(Operator):
 
     @property
     def fed_by(self) -> tuple[str, ...]:
+        """The stream; the table is looked up, and hands it no messages."""
         return self.inputs[:1]
 
     @property
     def uses_table(self) -> str:
+        """The id of the table that it looks up."""
         return self.inputs[1]
 
 
@@ -85,6 +89,7 @@ class JoinRemote(Operator):
 
     @property
     def async_call(self) -> AsyncCall:
+        """The call that reads a row of the remote table."""
         return self.call
 
 
@@ -125,7 +130,7 @@ def checked_join(given: JoinRules) -> dict[str, Any]:
 
 
 def checked_lookup(given: JoinRules) -> dict[str, Any]:
-    """The same of a join of a stream with a table."""
+    """The fields of a join with a table but its inputs; raises PipelineError for arguments that make no join."""
     what = given.what
     function(what, given.fn, "value", "row")
     useless = {"within": given.within is not None, "retain": given.retain != "all", "time": given.time != "event"}
@@ -139,7 +144,7 @@ def checked_lookup(given: JoinRules) -> dict[str, Any]:
 
 
 def checked_tables(what: str, fn: Callable[[Any, Any], Any], how: How) -> dict[str, Any]:
-    """The same of a join of two tables."""
+    """The fields of a join of two tables but its inputs; raises PipelineError for arguments that make no join."""
     function(what, fn, "left", "right")
     one_of(f"{what}: how", how, get_args(How))
     return {"fn": fn, "how": how}

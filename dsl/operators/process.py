@@ -1,4 +1,4 @@
-"""Processors, and their side outputs."""
+"""The operators of a processor: itself, and its side outputs."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,12 +18,13 @@ class Process(Operator):
 
     @property
     def follows_clock(self) -> bool:
+        """Whether its class declares timers by the clock."""
         return clock_of(self.processor) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side(Operator):
-    """What a processor emits under a tag."""
+    """Passes on what the processor that it follows emits under a tag."""
 
     tag: Tag[Any]
     kind: ClassVar[str] = "side"
@@ -31,8 +32,10 @@ class Side(Operator):
 
     @property
     def plain_label(self) -> str:
+        """`side alerts`, by the name of its tag."""
         return f"side {self.tag.name}"
 
     @property
     def name(self) -> str:
+        """`side alerts`: a processor has one side output for each tag."""
         return f"side {self.tag.name}"

@@ -26,20 +26,23 @@ class Source(Operator):
 
     @property
     def plain_label(self) -> str:
+        """`stream clicks`, by the stream that it reads."""
         return f"stream {self.stream}"
 
     @property
     def name(self) -> str:
+        """The stream that it reads, of which a pipeline has one source."""
         return self.stream
 
     @property
     def reads(self) -> str:
+        """The stream that it reads."""
         return self.stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map(PerMessage):
-    """Turns each value into another."""
+    """Turns each value into another, that which `fn` returns for it."""
 
     kind: ClassVar[str] = "map"
 
@@ -71,7 +74,7 @@ class Split(Numbered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch(Numbered):
-    """The messages of one branch of a split; `place` counts from 0."""
+    """Passes on the messages of one branch of a split; `place` counts branches from 0."""
 
     place: int
     kind: ClassVar[str] = "branch"
@@ -79,16 +82,18 @@ class Branch(Numbered):
 
     @property
     def plain_label(self) -> str:
+        """Its kind, its place from 1 and its line: `branch(2, visits.py:12)`."""
         return call_text(self.kind, str(self.place + 1), line_of(self.origin))
 
     @property
     def way(self) -> str:
+        """`branch 2`: its place among the branches of the split, from 1."""
         return f"branch {self.place + 1}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatMap(PerMessage):
-    """Turns each value into any number of values."""
+    """Turns each value into the values, any number of them, that `fn` returns for it."""
 
     fn: Callable[[Any], Iterable[Any]]
     kind: ClassVar[str] = "flat_map"
@@ -97,6 +102,6 @@ class FlatMap(PerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge(Numbered):
-    """Passes on the messages of several inputs."""
+    """Passes on the messages of several inputs, in no order between them."""
 
     kind: ClassVar[str] = "merge"

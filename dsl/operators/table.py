@@ -23,10 +23,12 @@ class TableOf(Operator):
 
     @property
     def plain_label(self) -> str:
+        """`table users`, by the stream of the table."""
         return f"table {self.stream}"
 
     @property
     def name(self) -> str:
+        """The stream of the table, dots included, which its id has not."""
         return self.stream
 
 
@@ -45,10 +47,12 @@ class PutTo(Operator):
 
     @property
     def plain_label(self) -> str:
+        """`send_to table users`, by the id of the table."""
         return f"send_to table {self.table}"
 
     @property
     def uses_table(self) -> str:
+        """The id of the table that it fills."""
         return self.table
 
 
@@ -64,8 +68,10 @@ class PutRemote(Operator):
 
     @property
     def plain_label(self) -> str:
+        """`send_to remote table users`, by the name of the table."""
         return f"send_to remote table {self.table.name}"
 
     @property
     def async_call(self) -> AsyncCall:
+        """The call that writes a row of the remote table."""
         return self.call

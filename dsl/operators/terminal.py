@@ -20,6 +20,7 @@ class SendTo(Operator):
 
     @property
     def plain_label(self) -> str:
+        """`send_to visits`, by the stream that it writes."""
         return f"send_to {self.stream}"
 
 

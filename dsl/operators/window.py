@@ -1,4 +1,4 @@
-"""Windows, and what may be asked of them."""
+"""The operator of windows, and the checks of what its verb is given."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -31,10 +31,12 @@ class WindowBy(Operator):
 
     @property
     def time_domain(self) -> Time:
+        """What `time=` says."""
         return self.time
 
     @property
     def keeps_values(self) -> bool:
+        """Whether it aggregates by `collect()`, whose accumulator is a list of the values themselves."""
         return self.aggregate.kind == "collect"
 
 

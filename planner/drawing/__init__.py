@@ -63,7 +63,7 @@ def draw(plan: Plan, format: Format = "text", *, view: View = "operators") -> st
 
 
 def _picture(plan: Plan) -> str:
-    """How a notebook shows a plan."""
+    """The SVG by which a notebook shows a plan."""
     return draw(plan, "svg")
 
 

@@ -18,11 +18,11 @@ class Font:
     bold: bool = False
 
     def width(self, text: str) -> float:
-        """A width that the text does not exceed."""
+        """A width in pixels that the text does not exceed."""
         return width_of(text, self._set)
 
     def fitting(self, text: str, width: float) -> str:
-        """What of the text fits into that many pixels."""
+        """The text, shortened so that it and a sign before it fit into `width` pixels."""
         return shorten(text, self._set, width - self.indent)
 
     @property
@@ -61,34 +61,34 @@ def side(node: Node) -> float:
 
 
 def size_of(node: Node) -> tuple[float, float]:
-    """Width and height of a node."""
+    """Width and height of a node in pixels, with the space around its lines of text."""
     inner = max(FONTS[line.part].indent + FONTS[line.part].width(fitting(line)) for line in node.lines)
     height = 2 * _ABOVE + sum(FONTS[line.part].height for line in node.lines)
     return even(max(inner, _LEAST) + 2 * side(node)), height
 
 
 def fitting(line: TextLine) -> str:
-    """What of a line fits into the widest node."""
+    """A line, shortened to what fits into the widest node."""
     return FONTS[line.part].fitting(line.text, _ROOM)
 
 
 def fitting_label(text: str) -> str:
-    """What of an edge's label fits into the widest one."""
+    """The label of an edge, shortened to the width of the widest node."""
     return LABEL.fitting(text, _ROOM)
 
 
 def fitting_title(text: str) -> str:
-    """What of a stage's title fits above the widest stage."""
+    """The title of a stage, shortened to the widest title."""
     return STAGE.fitting(text, _WIDEST_TITLE)
 
 
 def label_size(text: str) -> tuple[float, float]:
-    """Width and height of the label of an edge."""
+    """Width and height of an edge's label in pixels, with the space at its sides."""
     return even(LABEL.width(fitting_label(text)) + 2 * _SIDE), LABEL.height
 
 
 def title_size(text: str) -> tuple[float, float]:
-    """Width and height of a stage's title."""
+    """Width and height of a stage's title in pixels; it has no space at its sides."""
     return even(STAGE.width(fitting_title(text))), STAGE.height
 
 

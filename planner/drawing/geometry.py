@@ -8,7 +8,7 @@ from .scene import Edge
 
 
 class Point(NamedTuple):
-    """A place."""
+    """A place in a drawing, in pixels from its upper left corner."""
 
     x: float
     y: float
@@ -16,7 +16,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An upright rectangle."""
+    """The rectangle of a node, a group or a label: its upper left corner and its size, in pixels."""
 
     x: float
     y: float
@@ -25,18 +25,21 @@ class Box:
 
     @property
     def right(self) -> float:
+        """The x of its right side."""
         return self.x + self.width
 
     @property
     def bottom(self) -> float:
+        """The y of its lower side."""
         return self.y + self.height
 
     @property
     def middle(self) -> float:
+        """The x half-way between its sides, where texts are centred."""
         return self.x + self.width / 2
 
     def moved(self, dx: float, dy: float) -> "Box":
-        """The same box elsewhere."""
+        """The box, shifted by `dx` to the right and `dy` down."""
         return replace(self, x=self.x + dx, y=self.y + dy)
 
 
@@ -49,7 +52,7 @@ to vertical, inside the rectangle between the two."""
 
 
 def moved(way: Way, dx: float, dy: float) -> Way:
-    """The same way elsewhere."""
+    """The way, shifted by `dx` to the right and `dy` down."""
     return tuple(Point(x + dx, y + dy) for x, y in way)
 
 

@@ -46,7 +46,7 @@ class _Plot:
 
 
 def arrange(drawing: Drawing) -> Picture:
-    """Find a place for everything in a scene."""
+    """Give each node, group, label and edge of a scene its place, as a `Picture`."""
     home = {id: group.id for group in drawing.groups for id in group.members}
     stages = {group.id: _stage(drawing, group, home) for group in drawing.groups}
     plot = _Plot(drawing, home, stages)

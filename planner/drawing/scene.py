@@ -18,7 +18,7 @@ EdgeKind = Literal["flow", "border", "aside"]
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """One line of text in a node."""
+    """One line of text in a node, and what it tells: a title, options, types or a store."""
 
     part: Part
     text: str
@@ -35,6 +35,7 @@ class Node:
 
     @property
     def title(self) -> str:
+        """The text of its first line, which names it."""
         return self.lines[0].text
 
 

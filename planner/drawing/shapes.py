@@ -63,7 +63,7 @@ def _line(line: TextLine, middle: float, y: float) -> str:
 
 
 def _drum(x: float, y: float) -> str:
-    """The sign of a store."""
+    """A small drum, the sign of a store, before its line of text."""
     path = f"M{x:g} {y + 3:g}v7a5 2 0 0 0 10 0v-7a5 2 0 0 0 -10 0a5 2 0 0 0 10 0"
     return element("path", class_="drum", d=path)
 
@@ -87,7 +87,7 @@ def label_shape(text: str, box: Box) -> str:
 
 
 def edge_shape(edge: Edge, way: Way, source: int, target: int) -> str:
-    """The line of an edge, and its head."""
+    """The line of an edge along its way, and the head of its arrow, by the numbers of the nodes that it joins."""
     end = way[-1]
     head = f"M{end.x - 4:g} {end.y - _HEAD:g}h8l-4 {_HEAD:g}z"
     shapes = element("path", class_="line", d=path_of(way)), element("path", class_="head", d=head)
@@ -95,7 +95,7 @@ def edge_shape(edge: Edge, way: Way, source: int, target: int) -> str:
 
 
 def path_of(way: Way) -> str:
-    """The path of a way up to its head."""
+    """The way as SVG path data; it ends where the head of the arrow begins."""
     # A half turn at the end is raised as a whole, or it would be none.
     raised = 2 if way[-1].y == way[-2].y else 1
     end = (point._replace(y=point.y - _HEAD + 1) for point in way[-raised:])

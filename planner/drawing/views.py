@@ -34,7 +34,7 @@ VIEWS: Mapping[View, Callable[[Plan], Drawing]] = {"operators": operators, "stag
 
 
 def scene(plan: Plan, view: View) -> Drawing:
-    """The scene of that view."""
+    """What a drawing of the plan shows: all operators, or stages and streams alone."""
     return VIEWS[view](plan)
 
 

@@ -14,7 +14,7 @@ def element(name: str, *content: str, **attributes: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as the content of an element."""
+    """Text as the content of an element: what XML gives a meaning is escaped."""
     return escape(text, quote=False)
 
 

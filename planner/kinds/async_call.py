@@ -1,4 +1,4 @@
-"""Asynchronous calls."""
+"""What the planner knows of `async_flat_map`: the type of the items that its calls return, and the limits of calls."""
 
 from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any, get_args, get_origin
@@ -22,7 +22,7 @@ def _awaited(type_: Any) -> Any:
 
 
 def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
-    """Its function, and the limits of its calls."""
+    """Its function, the order of results, and the limits of its calls."""
     call = op.call
     options = {"function": function_name(call.fn), "order": call.order, "max_in_flight": str(call.max_in_flight)}
     options["timeout"] = duration(call.timeout)

@@ -1,4 +1,5 @@
-"""Borders: what one stage writes and the next one reads."""
+"""What the planner knows of borders, `partition_by` and `broadcast`: the types that cross from one stage to the next,
+and the intermediate stream that they cross by."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,12 +20,12 @@ def _writes_intermediate(pipeline: str, operator: ops.Operator) -> tuple[str, ..
 
 
 def _of_partition_by(operator: ops.PartitionBy, inputs: list[Flow]) -> Flow:
-    """The declared types; values as they are given where none is declared."""
+    """Keys as `key_type=` declares them; values as `value=` does, or else as the border is given them."""
     return Flow(operator.key, _declared(operator.value, inputs))
 
 
 def _of_broadcast(operator: ops.Broadcast, inputs: list[Flow]) -> Flow:
-    """The same, without key."""
+    """No key, for equal keys are in every task; values as `value=` declares them, or else as they are given."""
     return Flow(None, _declared(operator.value, inputs))
 
 
@@ -33,12 +34,12 @@ def _declared(value: Any, inputs: list[Flow]) -> Any:
 
 
 def _partition_by_options(op: ops.PartitionBy) -> dict[str, str]:
-    """The function of the key."""
+    """The name of the function that gives messages their keys."""
     return {"key": function_name(op.fn)}
 
 
 def _check_border(operator: ops.Border, flows: Flows) -> None:
-    """The next stage must be able to decode what is written."""
+    """Refuse values of unknown type, which the next stage could not decode."""
     if flows[operator.id].value is UNKNOWN:
         wrong = f"{operator.kind} {operator.id!r}: the type of its values is not known"
         remedy = "pass value=YourType, or annotate what the last map before it returns"

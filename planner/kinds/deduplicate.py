@@ -1,4 +1,4 @@
-"""Deduplication."""
+"""What the planner knows of `deduplicate`: it passes on what it is given, and keeps times by key and `by`."""
 
 from collections.abc import Mapping
 
@@ -19,18 +19,18 @@ def _deduplicate_options(op: ops.Deduplicate) -> dict[str, str]:
 
 
 def _check_deduplicate(operator: ops.Deduplicate, flows: Flows) -> None:
-    """There must be a key."""
+    """Refuse a stream without key, for duplicates are found by key."""
     check_keyed(operator, flows)
 
 
 def _deduplicate_state(_: Pipeline, op: ops.Deduplicate, inputs: list[Flow]) -> Meaning:
-    """Key, and the type of what messages are told apart by besides. What is kept are times: `within` may change."""
+    """The key, and the type of what messages are told apart by besides. What is kept are times: `within` may change."""
     by = {"by": "nothing"} if op.by is None else serde_facts("by", key_serde(op.by_type))
     return {**key_facts(inputs[0].key), **by}, {}
 
 
 def _deduplicate_text(_: ops.Deduplicate, __: list[Flow]) -> str:
-    """The times of the messages that were passed on."""
+    """It keeps times alone, those of the messages that it has passed on, whatever its input types."""
     return "times"
 
 

@@ -1,4 +1,4 @@
-"""Joins: of two streams, of a stream with a table or a remote table, and of two tables."""
+"""What the planner knows of joins: of two streams, of a stream with a table or a remote table, and of two tables."""
 
 from collections.abc import Mapping
 
@@ -19,17 +19,17 @@ from .state_facts import key_facts, row_facts, type_of_values
 
 
 def _of_table_join(operator: ops.JoinTables, inputs: list[Flow]) -> Flow:
-    """What the function returns but None, which deletes a row."""
+    """The rows that its function returns; None is no row, for it deletes one."""
     return Flow(inputs[0].key, without_none(returned(operator.fn)))
 
 
 def _of_remote_join(operator: ops.JoinRemote, inputs: list[Flow]) -> Flow:
-    """What the function returns that is given a value and its row."""
+    """What the user's function makes of a value and its row; the call itself returns the row alone."""
     return Flow(inputs[0].key, returned(operator.joined))
 
 
 def _join_options(op: ops.JoinStreams) -> dict[str, str]:
-    """Its function, and which rows meet."""
+    """Its function, and by which times and of which sides rows meet."""
     return {
         "function": function_name(op.fn),
         "how": op.how,
@@ -39,17 +39,17 @@ def _join_options(op: ops.JoinStreams) -> dict[str, str]:
 
 
 def _table_join_options(op: ops.JoinTable | ops.JoinTables) -> dict[str, str]:
-    """Its function, and which rows it needs."""
+    """Its function, and whether it is called where a row is missing."""
     return {"function": function_name(op.fn), "how": op.how}
 
 
 def _remote_join_options(op: ops.JoinRemote) -> dict[str, str]:
-    """Its function, which rows it needs, and the limits of the table."""
+    """Its function, whether it is called where a row is missing, and the limits of the remote table."""
     return {"function": function_name(op.joined), "how": op.how} | remote_options(op.table)
 
 
 def _check_join(operator: ops.JoinStreams, flows: Flows) -> None:
-    """Both sides must have keys of one type, and rows that can be kept."""
+    """Refuse sides with keys of different types, and rows of unknown type, which could not be kept."""
     check_keys(operator, flows, "streams")
     for side, source in zip(("left", "right"), operator.inputs, strict=True):
         if flows[source].value is UNKNOWN:
@@ -59,12 +59,12 @@ def _check_join(operator: ops.JoinStreams, flows: Flows) -> None:
 
 
 def _check_table_join(operator: ops.JoinTable, flows: Flows) -> None:
-    """The stream must have keys of the table's type."""
+    """Refuse a stream whose keys are not of the type of the table's."""
     check_keys(operator, flows, "a stream and a table")
 
 
 def _check_joined_tables(operator: ops.JoinTables, flows: Flows) -> None:
-    """Both tables must have keys of one type, and the joined rows one that can be kept."""
+    """Refuse tables with keys of different types, and joined rows that could not be kept."""
     check_keys(operator, flows, "tables")
     flow = flows[operator.id]
     wrong = f"join {operator.id!r} keeps rows whose type is not known"
@@ -80,7 +80,7 @@ def _check_joined_tables(operator: ops.JoinTables, flows: Flows) -> None:
 
 
 def _join_state(pipeline: Pipeline, op: ops.JoinStreams, inputs: list[Flow]) -> Meaning:
-    """Keys, rows and sides; the types of the rows."""
+    """Facts: the key, which rows meet, the format of rows, and what the sides are. Types: those of the rows."""
     left, right = inputs
     facts = {
         **key_facts(left.key),
@@ -96,12 +96,12 @@ def _join_state(pipeline: Pipeline, op: ops.JoinStreams, inputs: list[Flow]) -> 
 
 
 def _join_text(_: ops.JoinStreams, inputs: list[Flow]) -> str:
-    """The rows of both sides."""
+    """The types of the rows of both sides: `Order and Payment`."""
     return " and ".join(shown(flow.value) or "json" for flow in inputs)
 
 
 def _joined_table_state(_: Pipeline, op: ops.JoinTables, inputs: list[Flow]) -> Meaning:
-    """Key and the tables that are joined; the type of the rows that its function returns."""
+    """Facts: the key, the two tables, and the format of joined rows. Types: that of joined rows."""
     left, right = op.inputs
     row = without_none(returned(op.fn))
     facts = {**key_facts(inputs[0].key), "how": op.how, "left": left, "right": right, **row_facts("rows", row)}
@@ -109,7 +109,7 @@ def _joined_table_state(_: Pipeline, op: ops.JoinTables, inputs: list[Flow]) -> 
 
 
 def _joined_table_text(op: ops.JoinTables, _: list[Flow]) -> str:
-    """The rows that its function returns."""
+    """The type of the joined rows."""
     return shown(without_none(returned(op.fn))) or "json"
 
 

@@ -1,4 +1,5 @@
-"""Processors, and their side outputs."""
+"""What the planner knows of `process` and of side outputs: the types that the processor's class declares, and the
+states and timers that it keeps."""
 
 from collections.abc import Mapping
 from types import NoneType, UnionType
@@ -19,12 +20,12 @@ from .state_facts import format_name, key_facts, layout_facts, type_of_values
 
 
 def _of_processor(operator: ops.Process, inputs: list[Flow]) -> Flow:
-    """What the processor emits without a tag."""
+    """The type of what the processor emits without a tag, under the key of its input."""
     return Flow(inputs[0].key, _emitted(operator.processor))
 
 
 def _of_side(operator: ops.Side, inputs: list[Flow]) -> Flow:
-    """What its tag declares."""
+    """The type that its tag declares, under the key of the processor's input."""
     return Flow(inputs[0].key, operator.tag.kind)
 
 
@@ -60,7 +61,7 @@ def _arguments(type_: Any, base: type) -> tuple[Any, ...]:
 
 
 def _process_options(op: ops.Process) -> dict[str, str]:
-    """Its processor, what that keeps, and its other outputs."""
+    """The class of its processor, its states and timers, and the names of its side outputs."""
     options = {"processor": type(op.processor).__name__}
     for name, state in states_of(op.processor).items():
         options[name] = state_text(state) + (f" for {duration(state.ttl)}" if state.ttl else "")
@@ -72,12 +73,12 @@ def _process_options(op: ops.Process) -> dict[str, str]:
 
 
 def _side_options(op: ops.Side) -> dict[str, str]:
-    """The name of its tag."""
+    """The name of the tag whose values it emits."""
     return {"tag": op.tag.name}
 
 
 def _check_process(operator: ops.Process, flows: Flows) -> None:
-    """There must be a key."""
+    """Refuse a stream without key, for states and timers are by key."""
     check_keyed(operator, flows)
 
 
@@ -106,7 +107,7 @@ def _state(name: str, state: State) -> dict[str, str]:
 
 
 def _process_text(op: ops.Process, _: list[Flow]) -> str:
-    """The states of the processor."""
+    """The names and types of the processor's states."""
     states = states_of(op.processor).items()
     # How long entries are kept may change; that they say when they were written may not.
     return (

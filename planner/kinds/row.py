@@ -1,4 +1,5 @@
-"""What the planner knows of a kind of operator."""
+"""The row of the planner's table: the functions by which the planner asks an operator of some kind for its types,
+options, checks, streams and state; and the answers that several kinds give."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,31 +16,31 @@ Meaning = tuple[dict[str, str], dict[str, Any]]
 
 
 def any_types(_: ops.Operator, __: Flows) -> None:
-    """Accept all types."""
+    """The `check` of a kind whose inputs may have any types: it raises nothing."""
 
 
 def writes_nothing(_: str, __: ops.Operator) -> tuple[str, ...]:
-    """Return no streams."""
+    """The `writes` of a kind whose messages stay within their stage."""
     return ()
 
 
 def as_emitted(_: ops.Operator, __: list[Flow], emitted: Flow) -> Flow:
-    """Return the types that the operator emits."""
+    """The `written` of a kind that writes what it emits, as it is."""
     return emitted
 
 
 def always(_: ops.Operator) -> bool:
-    """Return True."""
+    """The `declares_value` of a kind whose function or argument tells the type of its values."""
     return True
 
 
 def never(_: ops.Operator) -> bool:
-    """Return False."""
+    """The `declares_value` of a kind that passes values on: what comes before it tells their type."""
     return False
 
 
 def if_given_value(operator: Any) -> bool:
-    """Whether the operator was given `value=`."""
+    """The `declares_value` of a kind with an optional `value=`: it tells the type where it was given."""
     return operator.value is not None
 
 

@@ -8,17 +8,17 @@ from ..state_schema import WHOLE_NAME
 
 
 def key_facts(type_: Any) -> dict[str, str]:
-    """The serde of a key."""
+    """The facts of a key: how its bytes are made, on which the places of all its state depend."""
     return serde_facts("key", key_serde(type_))
 
 
 def serde_facts(what: str, serde: Serde[Any]) -> dict[str, str]:
-    """The name and the layout of a serde."""
+    """The facts of a serde under the name `what`: its name, and how its bytes lie."""
     return {what: serde.name, **layout_facts(what, serde)}
 
 
 def row_facts(what: str, type_: Any) -> dict[str, str]:
-    """The format and the layout of values."""
+    """The facts of kept values under the name `what`: their format, and how their bytes lie."""
     return {what: format_name(type_), **layout_facts(what, type_)}
 
 

@@ -1,4 +1,4 @@
-"""Operators that keep nothing: sources, functions of a value, splits and merges."""
+"""What the planner knows of operators that keep nothing: sources, functions of a value, splits and merges."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from .row import PlannerKind, never
 
 
 def _of_source(operator: ops.Source, _: list[Flow]) -> Flow:
-    """The declared types."""
+    """The types that `key=` and `value=` of the stream declare."""
     return Flow(operator.key, operator.value)
 
 
@@ -21,12 +21,12 @@ def _of_messages(operator: ops.MapMessages, _: list[Flow]) -> Flow:
 
 
 def _of_items(operator: ops.FlatMap, inputs: list[Flow]) -> Flow:
-    """The items of what the function returns."""
+    """The type of the items of what its function returns, under the key of its input."""
     return Flow(inputs[0].key, element(returned(operator.fn)))
 
 
 def _of_merge(_: ops.Merge, inputs: list[Flow]) -> Flow:
-    """The types that all inputs share."""
+    """The types of its inputs where all agree; else no key, and values of unknown type."""
     first = inputs[0]
     same_key = all(flow.key == first.key for flow in inputs)
     same_value = all(flow.value == first.value for flow in inputs)
@@ -34,7 +34,7 @@ def _of_merge(_: ops.Merge, inputs: list[Flow]) -> Flow:
 
 
 def _source_options(op: ops.Source) -> dict[str, str]:
-    """How it tells time, and what comes first."""
+    """How it tells the times of messages, and whether it is read before other inputs."""
     options = {"timestamp": function_name(op.timestamp) if op.timestamp else "of the record"}
     if op.out_of_order:
         options["out_of_order"] = duration(op.out_of_order)
@@ -46,7 +46,7 @@ def _source_options(op: ops.Source) -> dict[str, str]:
 
 
 def _split_options(op: ops.Split) -> dict[str, str]:
-    """Its predicates, in order."""
+    """The names of its predicates, in the order in which they are asked."""
     return {"predicates": ", ".join(map(function_name, op.predicates))}
 
 

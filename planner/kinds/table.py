@@ -1,4 +1,4 @@
-"""Tables, and what fills them."""
+"""What the planner knows of tables and of what fills them, remote tables included: the types of their rows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,17 +15,17 @@ from .state_facts import key_facts, row_facts, type_of_values
 
 
 def _of_table(operator: ops.TableOf, _: list[Flow]) -> Flow:
-    """The declared types."""
+    """The types that `key=` and `value=` of the table declare."""
     return Flow(operator.key, operator.value)
 
 
 def _remote_put_options(op: ops.PutRemote) -> dict[str, str]:
-    """The limits of the table."""
+    """The limits of calls that write to the remote table."""
     return remote_options(op.table)
 
 
 def _check_put(operator: ops.PutTo, flows: Flows) -> None:
-    """Messages must have keys and values of the table's types."""
+    """Refuse keys that are not of the table's type, and values that cannot be its rows."""
     given, table = flows[operator.id], flows[operator.table]
     what = f"send_to table {operator.table!r}"
     if given.key != table.key:
@@ -47,7 +47,7 @@ def _may_be(type_: Any, wanted: Any) -> bool:
 
 
 def _table_state(_: Pipeline, op: ops.TableOf, inputs: list[Flow]) -> Meaning:
-    """Key, rows and where they come from; the type of the rows."""
+    """Facts: the key, where rows come from, and their format. Types: that of the rows."""
     facts = {
         **key_facts(op.key),
         "rows come from": "its stream" if inputs else "the pipeline",
@@ -57,7 +57,7 @@ def _table_state(_: Pipeline, op: ops.TableOf, inputs: list[Flow]) -> Meaning:
 
 
 def _table_text(op: ops.TableOf, _: list[Flow]) -> str:
-    """The rows."""
+    """The type of its rows."""
     return shown(op.value) or "json"
 
 

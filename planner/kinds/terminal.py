@@ -1,4 +1,4 @@
-"""Where messages leave the pipeline: streams and sinks."""
+"""What the planner knows of `send_to` and `sink`, where messages leave the pipeline: streams and types written."""
 
 from collections.abc import Mapping
 
@@ -17,12 +17,12 @@ def _as_sent(operator: ops.SendTo, _: list[Flow], emitted: Flow) -> Flow:
 
 
 def _send_to_options(op: ops.SendTo) -> dict[str, str]:
-    """The function of the key, if it has one."""
+    """The name of the function that gives records their keys, if it has one."""
     return {"key": function_name(op.key)} if op.key else {}
 
 
 def _sink_options(op: ops.SinkTo) -> dict[str, str]:
-    """The class of the sink."""
+    """The name of the sink's class."""
     return {"sink": type(op.sink).__name__}
 
 

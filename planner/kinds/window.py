@@ -1,4 +1,4 @@
-"""Windows."""
+"""What the planner knows of windows: the type of their panes, their options, and the meaning of their state."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,14 +28,14 @@ def _as_given(_: ops.Operator, inputs: list[Flow], __: Flow) -> Flow:
 
 
 def _of_window(operator: ops.WindowBy, inputs: list[Flow]) -> Flow:
-    """Panes of what the aggregate gives."""
+    """Panes of what the aggregate gives for values of the input type, under the key of the input."""
     key, value = inputs[0].key, plain(inputs[0].value)
     gives = operator.aggregate.gives(value)
     return Flow(key, Pane[plain(key), Any if gives is UNKNOWN else gives])  # type: ignore[misc]
 
 
 def _window_options(op: ops.WindowBy) -> dict[str, str]:
-    """Its windows, what it makes of them, and when it emits."""
+    """Its windows, its aggregate, when it emits, and where late messages go."""
     options = {"windows": assigner_text(op.assigner), "aggregate": op.aggregate.name}
     for name, trigger in (("early", op.trigger), ("late", op.late_trigger)):
         if trigger is not None:
@@ -50,7 +50,7 @@ def _window_options(op: ops.WindowBy) -> dict[str, str]:
 
 
 def _check_window(operator: ops.WindowBy, flows: Flows) -> None:
-    """There must be a key, and an accumulator that can be kept."""
+    """Refuse a stream without key, and an accumulator that could not be kept."""
     check_keyed(operator, flows)
     state = operator.aggregate.state(plain(flows[operator.inputs[0]].value))
     if state is UNKNOWN:
@@ -67,7 +67,7 @@ def _check_window(operator: ops.WindowBy, flows: Flows) -> None:
 
 
 def _window_state(_: Pipeline, op: ops.WindowBy, inputs: list[Flow]) -> Meaning:
-    """Key, windows, kind of aggregate and triggers; the type of the accumulator."""
+    """Facts: the key, windows, kind of aggregate and triggers. Types: that of the accumulator."""
     facts = {
         **key_facts(inputs[0].key),
         "windows": assigner_text(op.assigner),
@@ -94,7 +94,7 @@ def _trigger(trigger: Trigger | None) -> str:
 
 
 def _window_text(op: ops.WindowBy, inputs: list[Flow]) -> str:
-    """The accumulator."""
+    """The type of its accumulator."""
     return shown(op.aggregate.state(plain(inputs[0].value))) or "json"
 
 

@@ -1,4 +1,4 @@
-"""Borders: operators that write an intermediate stream, which the next stage reads."""
+"""What the kernel does at borders: the code of the records of an intermediate stream, with watermarks behind values."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Joins of streams, of tables, and of a stream with a table."""
+"""What the kernel does to join streams, tables, and a stream with a table: state of rows, or code that looks one up."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -25,7 +25,7 @@ from .writing import after_firing, count_one, write_stateful
 
 
 def _make_join(environment: StageEnvironment, operator: ops.JoinStreams, emit: Callable[..., None]) -> StatefulOperator:
-    """Make the join of two streams."""
+    """Make the state that keeps the rows of both sides and joins them."""
     graph, id = environment.program.graph, operator.id
     serdes = [serde_of(environment.program.flows[source].value) for source in operator.inputs]
     context = JoinContext(
@@ -55,7 +55,7 @@ def _unmatched_delay(operator: ops.JoinStreams) -> int:
 def _write_table_join(
     writer: CodeWriter, path: CodePath, operator: ops.JoinTable, names: Variables, depth: int
 ) -> None:
-    """Look up the row of a message, and join the two."""
+    """Write the code that looks up the row of a message, and joins the two."""
     n, text = writer.number[operator.id], path.text
     text.add(depth, f"r_{n} = row_{n}({names.key})", operator.id)
     if operator.how == "inner":
@@ -67,7 +67,7 @@ def _write_table_join(
 
 
 def _attach_table_join(environment: StageEnvironment, operator: ops.JoinTable, _: Any) -> dict[str, Any]:
-    """The function that looks up a row."""
+    """The function by which the code looks up a row of the table."""
     return {"row": table_of(environment, operator.uses_table).row}
 
 
@@ -87,7 +87,7 @@ def _make_joined_tables(
 def _attach_lookups(
     environment: StageEnvironment, operator: ops.JoinRemote, after: Callable[..., None]
 ) -> dict[str, Any]:
-    """The pool for calls that read rows of a remote table."""
+    """Make the pool for calls that read rows of a remote table and join them."""
     look_up = joined(environment.program.remote(operator.table), operator.joined, operator.how)
     return attach_pool(environment, operator, replace(operator.call, fn=look_up), after)
 

@@ -1,4 +1,4 @@
-"""Tables, and the operators that fill them."""
+"""What the kernel does with tables and the operators that fill them: their rows, and calls to remote tables."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,13 +20,13 @@ from .writing import after_firing, encoded, write_add
 
 
 def _write_table(writer: CodeWriter, path: CodePath, operator: ops.TableOf, names: Variables, depth: int) -> None:
-    """Add a row to a table."""
+    """Write the code that makes a message of the table's stream a row."""
     # Behind its source a value that could be decoded is stored as it came.
     write_add(writer, path, operator, replace(names, value="v"), depth, operator.id)
 
 
 def _write_put(writer: CodeWriter, path: CodePath, operator: ops.PutTo, names: Variables, depth: int) -> None:
-    """Encode a message as a row, and add it to the table."""
+    """Write the code that encodes a message as a row, and adds it to the table."""
     row = f"row_{writer.number[operator.id]}"
     path.text.add(depth, f"{row} = {encoded(writer, operator, names)}", operator.id)
     write_add(writer, path, operator, replace(names, value=row), depth, operator.table)
@@ -44,7 +44,7 @@ def _make_table(
 
 
 def _attach_put(environment: StageEnvironment, operator: ops.PutTo, _: Any) -> dict[str, Any]:
-    """The table that it fills, which was made before."""
+    """The functions that add a row to the table that it fills and take it back, and the encoder of rows."""
     encode = value_serde(environment.program.flows[operator.table].value).encode
     return {
         "add": table_of(environment, operator.table).add,
@@ -56,7 +56,7 @@ def _attach_put(environment: StageEnvironment, operator: ops.PutTo, _: Any) -> d
 def _attach_writes(
     environment: StageEnvironment, operator: ops.PutRemote, after: Callable[..., None]
 ) -> dict[str, Any]:
-    """The pool for calls that write rows of a remote table."""
+    """Make the pool for calls that write rows of a remote table."""
     write = put(environment.program.remote(operator.table))
     return attach_pool(environment, operator, replace(operator.call, fn=write), after)
 

@@ -46,12 +46,12 @@ def watermark_at(writer: CodeWriter, path: CodePath, operator: Operator) -> str:
 
 
 def write_stateful(writer: CodeWriter, path: CodePath, operator: Operator, names: Variables, depth: int) -> None:
-    """Add a message to the operator's own state."""
+    """Write the code that adds a message to the operator's own state."""
     write_add(writer, path, operator, names, depth, operator.id)
 
 
 def write_add(writer: CodeWriter, path: CodePath, operator: Operator, names: Variables, depth: int, state: str) -> None:
-    """Add a message to the state of the operator `state`."""
+    """Write the code that adds a message to the state of the operator `state`, which may be another one."""
     n = writer.number[operator.id]
     message = f"{names}, {watermark_at(writer, path, operator)}"
     if len(operator.inputs) > 1:
@@ -82,7 +82,7 @@ def output(record: Callable[[CodeWriter, CodePath, Any, Variables], str]) -> Wri
 
 
 def encoded(writer: CodeWriter, operator: Operator, names: Variables) -> str:
-    """The expression of a value as bytes."""
+    """The code of the expression that encodes a value; None stays None."""
     return f"None if {names.value} is None else encode_{writer.number[operator.id]}({names.value})"
 
 
