@@ -42,6 +42,7 @@ def _check_free(operator: ops.Operator, does: str, name: str, own: dict[str, tup
     if name in own:
         what, origin = own[name]
         wrong = f"{operator.label} {does} the stream {name!r}, which is kept for {what}, at {origin}"
+        # Who writes a border has not chosen the stream's name: it is made of the id.
         remedy = "choose another id" if operator.is_border else "choose another stream"
         raise PlanError(explain(wrong, "a stream of its own", remedy, operator.origin))
 

@@ -36,6 +36,7 @@ def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, set
     settings = Settings() if settings is None else settings
     validation.check_arguments(pipeline, partitions, settings)
     known = flows(pipeline)
+    # From the shape of the whole to single operators: of several mistakes, the first one often explains the others.
     validation.check_not_empty(pipeline)
     validation.check_ends(pipeline)
     validation.check_streams(pipeline)
@@ -108,11 +109,13 @@ def _streams(
             streams[operator.reads] = _source(operator, operator.reads, known[operator.id], sizes)
         for name in written_by(pipeline, operator):
             before = streams.get(name)
+            # Several stages may write a stream; the one with most tasks decides.
             least = max(tasks[operator.id], before.partitions if before else 1)
             count = sizes.get(name) or settings.output_partitions or least
             streams[name] = _written(pipeline, operator, name, known, count, before)
     if pipeline.on_error.action == "dead_letter":
         name = dead_letters(pipeline.name)
+        # Few messages fail, so that one partition is enough; a stream that exists keeps its count.
         streams[name] = PlannedStream(name=name, kind="dead-letters", partitions=sizes.get(name, 1), value="bytes")
     return tuple(streams.values())
 
@@ -146,6 +149,7 @@ def _written(
         name=name,
         kind=_kind(operator),
         partitions=partitions,
+        # One writer without keys is enough for a reader to meet messages that have none.
         key=None if None in keys else " | ".join(filter(None, keys)),
         value=" | ".join(values),
         written_by=writers,

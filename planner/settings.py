@@ -76,6 +76,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         for name, kind in get_type_hints(Settings).items():
             value = getattr(self, name)
             require(_fits(value, kind), UsageError, f"Settings: {name}={value!r}", _in_words(kind), _remedy(name))
+        # After the types, so that a rule need not expect a text where a number belongs.
         for names, holds, expected in _RULES:
             for name in names:
                 value = getattr(self, name)

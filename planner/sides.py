@@ -28,6 +28,7 @@ def swapped(stored: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
     Streams may be renamed or added, so a new name is no difference.
     """
     stored = _with_own(stored, wanted)
+    # From what tells sides apart best to what is asked only where they share all the rest.
     for how in (OWN, FROM, THROUGH):
         before, now = _alone(stored, how), _alone(wanted, how)
         for side, other in (("left", "right"), ("right", "left")):

@@ -19,6 +19,7 @@ def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:
     for operator in pipeline.operators:
         within.add_node(operator.id)
         within.add_edges_from((source, operator.id) for source in operator.inputs if not border(pipeline, source))
+        # A row is looked up in the store of the task at hand, so both ends must be in one task.
         if operator.uses_table is not None:
             within.add_edge(operator.id, operator.uses_table)
     # Readers of one intermediate stream share the tasks that read it.

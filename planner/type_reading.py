@@ -69,6 +69,7 @@ class TypeComparison:
         """What keeps a part of values from being read, None where nothing does."""
         wanted, stored = _with_any(wanted), _with_any(stored)
         stored_kind, wanted_kind = kind_of(stored), kind_of(wanted)
+        # The stored union first: each of its types has to find one that reads it, and not the reverse.
         if stored_kind == "union":
             return self._first_of(wanted, stored, (self.obstacle(wanted, one) for one in stored["union"]))
         if wanted_kind == "union":
@@ -109,6 +110,7 @@ class TypeComparison:
         obstacles = [self.obstacle(one, stored) for one in choices]
         if None in obstacles:
             return None
+        # The choice that came furthest is the one that was meant, so its obstacle says most.
         specific = [one for one in obstacles if one is not None and (one.path or not one.types)]
         return max(specific, key=lambda obstacle: len(obstacle.path)) if specific else self._types(wanted, stored)
 

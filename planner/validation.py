@@ -38,7 +38,7 @@ def check_ends(pipeline: Pipeline) -> None:
     used = {source for operator in pipeline.operators if operator.id in read for source in operator.inputs}
     for operator in pipeline.operators:
         is_end = operator.role == "terminal" and not operator.is_border
-        # `check_tables` checks that a table is used.
+        # A table may end a path: `check_tables` checks that it is used.
         if operator.id in read or is_end or operator.is_table:
             continue
         if any(source in used and pipeline.operator(source).emits == "routed" for source in operator.inputs):
@@ -61,6 +61,7 @@ def check_streams(pipeline: Pipeline) -> None:
                 )
                 remedy = "write another stream, or hand messages on with partition_by"
                 raise PlanError(explain(wrong, "streams that are read or written", remedy, operator.origin))
+            # Outputs may share a stream. An intermediate one carries watermarks, which no other writer knows.
             other = written.setdefault(name, operator)
             if operator.is_border != other.is_border:
                 wrong = f"the stream {name!r} is also an intermediate stream of {other.kind} at {other.origin}"
@@ -84,9 +85,9 @@ def check_formats(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
                 raise PlanError(explain(wrong, "values of one format in a stream", remedy, operator.origin))
 
 
-def _format(kind: Any) -> str:
+def _format(type_: Any) -> str:
     """The format of a type or Serde: `avro` of the Serde `avro:Click`, `json` of a class."""
-    return value_serde(kind).name.partition(":")[0]
+    return value_serde(type_).name.partition(":")[0]
 
 
 def check_kinds(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:

@@ -40,11 +40,15 @@ FONTS: Mapping[Part, Font] = {
 LABEL = Font(12, 22)
 STAGE = Font(12, 20, bold=True)
 
-_ROOM = 260.0
+# About forty letters: a name longer than that is shortened, and whole in the title of its node.
+_WIDEST = 260.0
+# A stage is wider than a node, and so may its title be.
 _WIDEST_TITLE = 340.0
 _SIDE = 14.0
+# Half circles take their width from within the box, where text must not stand.
 _ROUND = 20.0
 _ABOVE = 8.0
+# Narrower nodes would be higher than wide, and their arrows hard to tell apart.
 _LEAST = 84.0
 
 STREAMS = ("source", "intermediate", "output", "late", "dead-letters")
@@ -69,12 +73,12 @@ def size_of(node: Node) -> tuple[float, float]:
 
 def fitting(line: TextLine) -> str:
     """A line, shortened to what fits into the widest node."""
-    return FONTS[line.part].fitting(line.text, _ROOM)
+    return FONTS[line.part].fitting(line.text, _WIDEST)
 
 
 def fitting_label(text: str) -> str:
     """The label of an edge, shortened to the width of the widest node."""
-    return LABEL.fitting(text, _ROOM)
+    return LABEL.fitting(text, _WIDEST)
 
 
 def fitting_title(text: str) -> str:

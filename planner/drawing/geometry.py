@@ -61,6 +61,7 @@ def joined(*ways: Way) -> Way:
     points = [point for way in ways for point in way]
     corners = points[:1]
     for point in points[1:]:
+        # A piece may begin where the one before it ends.
         if point == corners[-1]:
             continue
         if (

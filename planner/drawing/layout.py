@@ -9,8 +9,10 @@ from .layering.layered import Layout, layered
 from .layering.rows import Item, Link
 from .scene import Drawing, Edge, Group
 
+# The border of a stage is drawn on the outer side of this, so links and boxes keep clear of it.
 _PAD = 14.0
 _MARGIN = 16.0
+# As wide as the slot of a link in a row: a port is where one link passes the border of a stage.
 _PORT = 12.0
 
 Pair = tuple[str, str]
@@ -64,6 +66,7 @@ def _steps(edge: Edge, home: Mapping[str, str]) -> list[Pair]:
 def _stage(drawing: Drawing, group: Group, home: Mapping[str, str]) -> _Part:
     """Lay out the operators of one stage, under its title and between the ports of what it reads and writes."""
     members = set(group.members)
+    # A dict and no set: the order decides what is drawn first, and the same plan must give the same drawing.
     links: dict[Pair, None] = {}
     for edge in drawing.edges:
         steps = _steps(edge, home)

@@ -9,6 +9,7 @@ from .geometry import TURN, Box, Way
 from .scene import Edge, Group, Look, Node, TextLine
 from .xml import element, escaped
 
+# As high as it is wide, about: a longer head would hide the end of a short link.
 _HEAD = 7.0
 
 

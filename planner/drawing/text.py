@@ -12,6 +12,7 @@ from .views import scene
 
 _SIGNS: Mapping[Look, str] = {"non-terminal": "○", "terminal": "●", "both": "◐", "stage": "▣"}
 _ROLES = "○ non-terminal   ● terminal   ◐ both: keeps messages, later emits   → reads   ⇒ writes"
+# A few long rows must not push the second column out of sight: they reach beyond it alone.
 _FURTHEST = 56
 
 

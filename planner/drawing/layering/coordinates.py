@@ -8,7 +8,9 @@ from math import floor, inf
 
 from .rows import Rows
 
+# An odd number: the last sweep then goes downwards, which leaves shorter links than one upwards.
 _SWEEPS = 17
+# Links that run side by side may be closer to each other than boxes, which have borders and texts.
 _SPACE = 22.0
 _TIGHT = 10.0
 
@@ -105,6 +107,7 @@ def _settle(rows: Rows, row: Sequence[str], lefts: dict[str, float], pulls: Sequ
         offsets.append(offset)
         goals = [(lefts[other] + shift - offset, pull) for side in pulls for other, shift, pull in side[id]]
         wanted.append(goals)
+    # Less the widths and spaces before them, items keep their order if and only if their places rise.
     for id, value, shift in zip(row, _beside(rising(wanted), wanted), offsets, strict=True):
         lefts[id] = lefts[id] if value is None else value + shift
 
@@ -153,6 +156,7 @@ def _median(goals: Goals) -> float:
 def _straighten(rows: Rows, ports: Ports, lefts: dict[str, float]) -> None:
     """Put the joints of a long link under one another wherever there is space in all the rows that it passes."""
     around = {id: around for row in rows.rows for id, around in zip(row, _neighbours(row), strict=True)}
+    # At last, for sweeps move joints one by one, and leave a long link with small steps.
     for chain in rows.chains:
         joints = [rows.links[at].target for at in chain[:-1]]
         ranges = [_range(rows, lefts, id, *around[id]) for id in joints]

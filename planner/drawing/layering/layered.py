@@ -9,9 +9,13 @@ from .order import ordered
 from .ranks import backward
 from .rows import Item, Link, Rows, rows_of
 
+# Between two rows: an arrow's head and a swing above it that is seen to be one.
 _GAP = 30.0
+# A link that swings far to the side needs more height, or it would be nearly level and seem to cut its neighbours; but
+# one very long link may not pull the whole drawing apart.
 _SLOPE = 0.07
 _MOST = 46.0
+# As wide as the slot of a link in a row, since a turn is where a link passes.
 _TURN = 12.0
 
 
@@ -33,6 +37,7 @@ def layered(items: Sequence[Item], links: Sequence[Link]) -> Layout:
     back = backward([item.id for item in items], [(link.source, link.target) for link in links])
     turned = [at for at, link in enumerate(links) if (link.source, link.target) in back]
     ahead = [link for at, link in enumerate(links) if at not in turned]
+    # A link that leads up is drawn by three that lead down, so that rows and crossings need no second kind of link.
     turns = [item for at in turned for item in _turns(at)]
     around = [part for at in turned for part in _around(at, links[at])]
     layout = _downwards([*items, *turns], [*ahead, *around])

@@ -34,12 +34,14 @@ def ranks(
         # What has more ways out than in is drawn close to where it goes: its links get shorter on the whole.
         if graph.out_degree(item) > graph.in_degree(item):
             rows[item] = min(rows[target] for target in graph.successors(item)) - 1
+    # Nothing says where these belong; in the lowest row no link has to pass them.
     lowest = max(rows.values(), default=0)
     rows |= {item: lowest for item in graph if not graph.degree(item)}
     return _pinned(rows, first, last)
 
 
 def _pinned(rows: Mapping[str, int], first: Sequence[str], last: Sequence[str]) -> dict[str, int]:
+    # The title and the ports of a stage: a link leads from a port across the border, so no operator may stand beside.
     edges = {*first, *last}
     inner = {item: row for item, row in rows.items() if item not in edges}
     top = min(inner.values(), default=0) - 1 if first else min(inner.values(), default=0)

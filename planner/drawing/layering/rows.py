@@ -56,6 +56,7 @@ def rows_of(items: Sequence[Item], links: Sequence[Link]) -> Rows:
     short: list[Link] = []
     chains: list[tuple[int, ...]] = []
     for number, link in enumerate(links):
+        # A joint in each row that a link passes keeps a slot free there, so that the link crosses no box.
         passed = range(row[link.source] + 1, row[link.target])
         joints = [Item(f"joint:{number}:{at}", JOINT, 0) for at in passed]
         known.update((joint.id, joint) for joint in joints)
