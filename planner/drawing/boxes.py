@@ -40,7 +40,7 @@ FONTS: Mapping[Part, Font] = {
 LABEL = Font(12, 22)
 STAGE = Font(12, 20, bold=True)
 
-# About forty letters: a name longer than that is shortened, and whole in the title of its node.
+# About thirty letters of a label, forty of smaller text: the rest can be read in the title of the node.
 _WIDEST = 260.0
 # A stage is wider than a node, and so may its title be.
 _WIDEST_TITLE = 340.0
