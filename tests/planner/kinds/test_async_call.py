@@ -33,7 +33,9 @@ def called(fn: Callable[[str], Any], **options: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("fn", "value"), [(sizes, "int"), (started, "int"), (coroutine, "int"), (untyped, None)], ids=lambda it: str(it)
+    ("fn", "value"),
+    [(sizes, "int"), (started, "int"), (coroutine, "int"), (untyped, None)],
+    ids=["sizes", "started", "coroutine", "untyped"],
 )
 def test_what_is_emitted_are_the_items_of_what_is_awaited(fn: Callable[[str], Any], value: str | None) -> None:
     operator = called(fn)
