@@ -84,7 +84,6 @@ class StageTask:
         self.state = TaskState(graph.operators, self.stateful, reads)
         make_pool = partial(CallPool, sleep=sleep, gate=gate)
         self._environment = self._environment_of(position, effects, reads, make_pool, empty, producer, run)
-        # After the parts of the environment: the code of the stage keeps references to them.
         self._reads = bind(self._environment)
         self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
 

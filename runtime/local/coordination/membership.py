@@ -215,20 +215,25 @@ def _coordinated(
                 return
             # Within `decided`: no other process decides before this one has its place.
             stack.enter_context(system.claim(plan.name, str(container.number)))
-        presence = Presence(
-            container=container.number,
-            generation=assignment.generation,
-            run=assignment.run,
-            incarnation=machine.new_id(),
-            state="starting",
-            process=machine.process_name(),
-        )
+        presence = _presence(assignment, container, machine)
         coordinator_stream.write(presence)
         # From where the stream was read, not from its end: nothing that came in between is missed.
         monitor = stack.enter_context(closing(coordinator_stream.monitor(read_to, assignment, presence, state)))
         yield PlaceGuard(
             _membership(plan, assignment, state, container), coordinator_stream, presence, monitor, machine
         )
+
+
+def _presence(assignment: Assignment, container: ContainerId, machine: Machine) -> Presence:
+    """The presence of this process as it starts."""
+    return Presence(
+        container=container.number,
+        generation=assignment.generation,
+        run=assignment.run,
+        incarnation=machine.new_id(),
+        state="starting",
+        process=machine.process_name(),
+    )
 
 
 def _membership(plan: Plan, assignment: Assignment, state: CoordinatorState, container: ContainerId) -> Membership:
