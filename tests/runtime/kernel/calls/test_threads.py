@@ -1,0 +1,61 @@
+"""Threads for users' blocking calls: how many there are, what they return, and how they end."""
+
+import threading
+
+import pytest
+
+from fluvial.runtime.kernel.calls import threads as module
+from fluvial.runtime.kernel.calls.threads import CallThreads
+from waiting import wait_until
+
+
+def test_a_call_returns_its_result_or_its_error_from_a_thread_of_its_own() -> None:
+    calls = CallThreads()
+    assert calls.submit(divmod, 7, 2).result() == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        calls.submit(divmod, 7, 0).result()
+    assert calls.submit(threading.current_thread).result().daemon
+    calls.shutdown()
+
+
+def test_calls_run_at_once_in_as_many_threads_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_THREADS", 2)
+    calls, together = CallThreads(), threading.Barrier(2, timeout=60)
+    futures = [calls.submit(together.wait) for _ in range(4)]
+    assert sorted(future.result() for future in futures) == [0, 0, 1, 1]
+    assert len({calls.submit(threading.get_ident).result() for _ in range(8)}) <= 2
+    calls.shutdown()
+
+
+def test_a_call_is_open_until_it_has_returned() -> None:
+    calls, go_on = CallThreads(), threading.Event()
+    future = calls.submit(go_on.wait, 60)
+    assert calls.open == 1
+    go_on.set()
+    assert future.result()
+    wait_until(lambda: calls.open == 0, "no call is open")
+    calls.shutdown()
+
+
+def test_a_call_that_was_cancelled_before_it_began_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_THREADS", 1)
+    calls, go_on = CallThreads(), threading.Event()
+    made: list[int] = []
+    first = calls.submit(go_on.wait, 60)
+    second = calls.submit(made.append, 1)
+    assert second.cancel()
+    go_on.set()
+    first.result()
+    calls.shutdown()
+    assert made == []
+
+
+def test_no_call_is_taken_after_the_end_and_those_before_it_are_made() -> None:
+    calls, made = CallThreads(), list[int]()
+    futures = [calls.submit(made.append, number) for number in range(20)]
+    calls.shutdown()
+    assert all(future.done() for future in futures)
+    assert sorted(made) == list(range(20))
+    with pytest.raises(RuntimeError, match="the run is over"):
+        calls.submit(made.append, 1)
+    calls.shutdown()  # once more is nothing
