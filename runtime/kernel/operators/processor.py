@@ -314,8 +314,8 @@ class ProcessOperator:
         if not clocked:
             self._context.firing(time)
         timer = Timer(name.decode(), time, "processing" if clocked else "event")
-        at = self._context.decode_key(key)
         try:
+            at = self._context.decode_key(key)
             outputs = self._run(self._processor.on_timer, timer, key, at, time, watermark)
         except INTERRUPTIONS:
             raise

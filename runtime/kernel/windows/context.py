@@ -73,9 +73,10 @@ class WindowContext:
             timestamp: int | None = None,
             stays: bool = False,
         ) -> None:
-            name = decode_key(key)
+            name: Any = key
             at = window.end - 1 if timestamp is None else timestamp
             try:
+                name = decode_key(key)  # a user's function too, if its Serde is
                 # Copied before `result`: that is a user's function too, and may change its argument.
                 pane_value = result(own_copy(value) if stays and type(value) not in UNCHANGING else value)
             except INTERRUPTIONS:
