@@ -5,8 +5,10 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from engines.command_line import forget_modules_of
@@ -14,10 +16,20 @@ from examples import traffic
 from fluvial.planner import draw, plan
 from fluvial.runtime.cli.app import main
 from fluvial.runtime.pipeline_loader import load_pipeline
+from generators.shop import classes, message, proto
 from golden import assert_golden
 from tests.docs.pages import PAGES, ROOT, Block, blocks
 
 FIRST = ROOT / "docs" / "guide" / "first-pipeline.md"
+DAY = 1_700_000_000_000
+INPUTS: dict[str, list[dict[str, Any]]] = {
+    "orders": [{"id": f"o{number}", "customer": f"c{number}", "cents": 300, "at": DAY + number} for number in (1, 2)],
+    "payments": [{"order": "o1", "cents": 300, "at": DAY + 60_000}],
+    "customers": [{"id": "c1", "name": "Ann", "town": "Rome"}],
+    "readings": [{"device": "d1", "celsius": celsius, "at": DAY} for celsius in (20.0, -300.0)],
+}
+"""What the pages feed to the examples."""
+TOTAL = {"user": "string", "clicks": "int64"}
 TESTING = ROOT / "docs" / "guide" / "testing.md"
 
 
@@ -27,12 +39,18 @@ def named(page: Path) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The current folder of a reader: the examples, an access log, and the files that pages show."""
+    """The current folder of a reader: the examples and their inputs, an access log, and the files that pages show."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     shutil.copy(ROOT / "README.md", tmp_path)
     (tmp_path / "access.log").write_text("\n".join(traffic.lines(20)) + "\n")
+    for name, rows in INPUTS.items():
+        (tmp_path / f"{name}.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(rows))
+    click = proto("click.proto", message("Click", user="string", at="int64"), message("Total", **TOTAL))
+    messages = classes(click, apart=True)
+    generated = SimpleNamespace(Click=messages["shop.Click"], Total=messages["shop.Total"])
+    monkeypatch.setitem(sys.modules, "click_pb2", generated)
     for block in (block for page in PAGES for block in blocks(page)):
         if block.file is not None:
             (tmp_path / block.file).write_text(block.code)
