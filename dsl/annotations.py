@@ -23,6 +23,7 @@ def returned(fn: Callable[..., Any]) -> Any:
         return fn
     try:
         return get_type_hints(fn).get("return", UNKNOWN)
+    # A name that exists for type checkers alone is no mistake of the user's: the type is not known, that is all.
     except (NameError, TypeError, AttributeError):
         return UNKNOWN
 

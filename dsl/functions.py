@@ -112,6 +112,7 @@ def _called(fn: Any) -> Any:
     if not isinstance(fn, FunctionType | MethodType | type):
         method = getattr(type(fn), "__call__", None)  # noqa: B004 - of a class of the user's
         fn = method if isinstance(method, FunctionType) else fn
+    # A decorator says nothing of what it returns; the function that it wraps does.
     fn = inspect.unwrap(fn)
     return fn.__func__ if isinstance(fn, MethodType) else fn
 

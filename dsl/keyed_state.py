@@ -286,6 +286,7 @@ def _checked_default(type_: Any, default: Any) -> Any:
         if isinstance(type_, Serde):
             type_.decode(type_.encode(default))
         else:
+            # Decoded as kept values are: a default of another type is refused here, not with some message.
             msgspec.msgpack.decode(msgspec.msgpack.encode(default), type=type_)
     except Exception as error:
         wrong = f"ValueState({type_name(getattr(type_, 'type', type_))}): default {default!r}: {error}"

@@ -36,6 +36,7 @@ def here() -> Origin:
     while (module := frame.f_globals.get("__name__", "")).partition(".")[0] in _NOBODYS:
         if module.startswith("fluvial.runtime.cli"):
             return _COMMAND_LINE
+        # A thread of the run has no line of the user's below it.
         if frame.f_back is None:
             return _NO_LINE
         frame = frame.f_back

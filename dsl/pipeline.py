@@ -163,6 +163,7 @@ class Pipeline:
         """
         stream_name(name)
         key, value = checked_key(f"table {name!r}", key), checked_value(f"table {name!r}", value)
+        # Before the first operator is added: a refused table must leave nothing in the graph.
         self._graph.check_new_stream(name)
         source = self._graph.add(ops.Source, inputs=(), stream=name, value=value, key=key, bootstrap=True)
         fields: dict[str, Any] = {"stream": name, "key": key, "value": value}

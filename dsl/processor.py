@@ -191,6 +191,7 @@ def checked_processor(what: str, processor: Any) -> KeyedProcessor[Any, Any, Any
     if kind.on_message is KeyedProcessor.on_message:
         remedy = "write def on_message(self, message, context)"
         raise PipelineError(explain(f"{what}: {kind.__name__} has no on_message", "a method on_message", remedy))
+    # A coroutine would be emitted as a value, and nobody would await it.
     for method in (kind.on_message, kind.on_timer):
         called = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
         wrong = f"{what}: {method.__qualname__} is asynchronous"
@@ -227,6 +228,7 @@ def _check_attributes(what: str, processor: KeyedProcessor[Any, Any, Any]) -> No
 def _attributes(processor: object) -> dict[str, Any]:
     """All attributes of an object's classes, those of a base before those of what is derived from it."""
     attributes: dict[str, Any] = {}
+    # Reversed, so that a derived class overrides what its bases declare.
     for kind in reversed(type(processor).__mro__):
         attributes.update(vars(kind))
     return attributes

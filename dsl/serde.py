@@ -113,6 +113,7 @@ def value_serde(type_: Any) -> Serde[Any]:
     """
     if isinstance(type_, Serde):
         return type_
+    # As they are: others read text and bytes without knowing of JSON.
     if type_ in _RAW:
         return _RAW[type_]
     decoder = msgspec.json.Decoder(type_)
@@ -250,6 +251,7 @@ def key_encoder(type_: Any) -> Callable[[Any], bytes | None]:
     def encoded(key: Any) -> bytes | None:
         if key is None:
             return None
+        # By the class itself: True is an int, but a key of another meaning.
         if exact is not None and type(key) is not exact:
             raise TypeError(f"a key is as declared, key_type={type_name(type_)}, not {type(key).__name__}: {key!r}")
         return encode(key)

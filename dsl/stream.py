@@ -108,6 +108,7 @@ class MessageStream(Generic[V]):
         require(bool(predicates), PipelineError, "split got no predicates", "one function or more", "use filter")
         for fn in predicates:
             predicate("split", fn)
+        # One more than predicates: the last branch takes what none of them holds for.
         places, split = range(len(predicates) + 1), self._add(ops.Split, predicates=predicates)
         tails = [self._graph.add(ops.Branch, inputs=(split,), place=place) for place in places]
         return tuple(type(self)(self._graph, tail) for tail in tails)

@@ -40,6 +40,7 @@ def one_of(what: str, given: str, known: tuple[str, ...]) -> None:
 
 def at_least_one(what: str, given: Any, of: str) -> int:
     """Refuse anything but a whole number of something, one or more."""
+    # True counts as 1 in Python, and is a mistake here.
     good = isinstance(given, int) and not isinstance(given, bool) and given >= 1
     require(
         good,

@@ -14,6 +14,7 @@ Emits = Literal["one", "routed", "some", "many"]
 or one, or any number."""
 Time = Literal["event", "processing"]
 
+# An object of its own, for None is what a user may pass by mistake, and is refused as an id.
 NAMELESS: Any = object()
 """The id of an operator that the pipeline is to number."""
 

@@ -33,6 +33,7 @@ class OperatorGraph:
 
     def add(self, kind: type[Operator], *, id: Any = NAMELESS, **fields: Any) -> str:
         """Add an operator, and return its id. Raises PipelineError where the id is used."""
+        # Operators with ids count, too: to give one an id must not renumber those behind it.
         self._added += 1
         name = f"{kind.kind}-{self._added}" if id is NAMELESS else operator_id(id)
         if name in self._operators:
@@ -49,6 +50,7 @@ class OperatorGraph:
         operator = self._operators[id]
         alike = self._alike.setdefault((operator.plain_label, line_of(operator.origin)), [])
         alike.append(id)
+        # The first is numbered only now, for alone it needs no number.
         if len(alike) == 2:
             self.put(replace(self._operators[alike[0]], place_on_line=1))
         if len(alike) > 1:
