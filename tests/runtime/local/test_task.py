@@ -1,0 +1,77 @@
+"""A task at work: what it processes in one step, and what of that a commit takes."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+
+import pytest
+
+from engines.local_tasks import local_run
+from engines.targets import write
+from fluvial.dsl import Pipeline, count, tumbling
+from fluvial.dsl.message import Record
+from fluvial.runtime.local.task import LocalTask
+from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.systems.contract import RecordBatch
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def counting(stack: ExitStack, **settings: object) -> LocalTask:
+    pipeline, system = Pipeline("p"), MemorySystem()
+    pipeline.stream("in", key=str, value=int).window(tumbling(HOUR), count(), id="w").send_to("out")
+    write(system, {"in": [[]]})
+    (task,) = local_run(pipeline, system, stack, **settings).tasks
+    return task
+
+
+def queue(task: LocalTask, *times: int) -> None:
+    records: list[Record] = [(b"k", b"1", time, ()) for time in times]
+    start = task.queues.positions["in", 0]
+    task.queues.add(RecordBatch("in", 0, range(start, start + len(records)), records))
+
+
+def test_a_step_processes_at_most_so_many_messages(stack: ExitStack) -> None:
+    task = counting(stack)
+    queue(task, 1, 2, 3)
+    assert task.step(2)
+    assert task.queues.processed == 2
+    assert task.step(2)
+    assert not task.step(2)
+    assert task.queues.processed == 3
+
+
+def test_a_commit_has_the_offsets_and_changes_of_what_was_processed(stack: ExitStack) -> None:
+    task = counting(stack)
+    assert (task.has_changes, task.new) == (False, True)
+    queue(task, 1, 2)
+    task.step()
+    assert task.has_changes
+    commit = task.prepare_commit()
+    assert commit is not None
+    assert (commit.checkpoint.offsets, commit.checkpoint.number) == ({"in": 2}, 1)
+    assert b"k" in [key for _, key, _ in commit.changes]
+
+
+def test_the_input_ends_once_all_before_its_end_has_landed(stack: ExitStack) -> None:
+    task = counting(stack)
+    queue(task, 1, 2)
+    assert not task.end_inputs({("in", 0): 2})
+    task.step()
+    assert not task.view.done
+    assert task.end_inputs({("in", 0): 2})
+    assert (task.view.done, task.view.open_inputs) == (True, [])
+
+
+def test_much_changed_state_makes_a_commit_due(stack: ExitStack) -> None:
+    task = counting(stack, cached_entries=1)
+    assert not task.commit_is_large
+    queue(task, 1)
+    task.step()
+    assert task.commit_is_large

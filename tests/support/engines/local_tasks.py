@@ -1,0 +1,60 @@
+"""A container of the local engine in this process, which does one turn when it is told to."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fluvial.dsl import Pipeline
+from fluvial.planner import Settings
+from fluvial.planner.task_assignment import stages_of, tasks_of
+from fluvial.runtime.launch import checked_plan
+from fluvial.runtime.local.container import Container
+from fluvial.runtime.local.coordination.membership import Membership, PlaceGuard
+from fluvial.runtime.local.engine import make_tasks, open_commits
+from fluvial.runtime.local.observe.end_offsets import EndOffsets
+from fluvial.runtime.local.observe.progress import ProgressReporter
+from fluvial.runtime.local.task import LocalTask, RunContext
+from fluvial.runtime.process.machine import THIS_MACHINE
+from fluvial.runtime.systems import MemorySystem
+
+
+async def never(_: float) -> None:
+    raise AssertionError("nothing sleeps here")
+
+
+@dataclass
+class HandClock:
+    """A clock that a test sets, in seconds."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(frozen=True)
+class LocalRun:
+    """The tasks of a pipeline, the container that owns them, and its clock."""
+
+    tasks: list[LocalTask]
+    container: Container
+    clock: HandClock
+
+
+def local_run(pipeline: Pipeline, system: MemorySystem, stack: ExitStack, **settings: Any) -> LocalRun:
+    """A container that owns all tasks of a pipeline and has been started; `stack` closes what it opens."""
+    chosen, admin, clock = Settings(**settings), system.admin(), HandClock()
+    plan = checked_plan(pipeline, system, chosen)
+    for stream in plan.streams:
+        if stream.kind != "source":
+            admin.create(stream.name, stream.partitions)
+    member = Membership(0, 1, 1, "run", frozenset(tasks_of(stages_of(plan))), None, "p-1-0")
+    commits = open_commits(plan, system, admin, chosen, PlaceGuard(member), stack)
+    tasks = make_tasks(RunContext("run", plan, chosen, commits, never), system, admin, stack)
+    consumer = system.consumer()
+    stack.callback(consumer.close)
+    machine = replace(THIS_MACHINE, clock=clock)
+    reporter = ProgressReporter(plan, EndOffsets(admin), None)
+    container = Container(plan, tasks, consumer, commits, chosen, None, lambda: False, reporter, None, machine)
+    container.start()
+    return LocalRun(tasks, container, clock)
