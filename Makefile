@@ -53,8 +53,13 @@ $(LINKS)/%:
 LANES := test-on-spark test-cases-on-spark test-faults test-elsewhere test-properties test-searches
 PYTEST := $(BIN)/python -u -m pytest --durations=20
 
+# Where a shell forbids Python to write bytecode, each process of the tests would compile all that it imports.
+.PHONY: bytecode
+bytecode: setup
+	@$(BIN)/python -m compileall -q $(FOLDERS) tests/support
+
 .PHONY: test $(LANES)
-test: setup broker-jars spark-jars ## run every test, three lanes at a time
+test: setup bytecode broker-jars spark-jars ## run every test, three lanes at a time
 	$(MAKE) --no-print-directory --jobs 3 --keep-going $(LANES)
 
 CASES := tests/conformance
@@ -87,7 +92,7 @@ coverage: setup broker-jars spark-jars ## run the tests that show what is covere
 	CI=true $(PYTEST) --quick -m "not spark" $(ELSEWHERE) --cov --cov-append --cov-report=term --cov-fail-under=96
 
 .PHONY: test-quick
-test-quick: setup ## run the tests that need neither Spark nor Kafka nor patience; little more than a minute
+test-quick: setup bytecode ## run the tests that need neither Spark nor Kafka nor patience; little more than a minute
 	$(BIN)/python -m pytest --quick --numprocesses auto -m "not spark and not kafka and not slow" $(ELSEWHERE) \
 		--ignore tests/benchmarks --ignore tests/examples
 
