@@ -95,7 +95,7 @@ CHANGING = [
 ]
 
 
-@pytest.mark.parametrize("value", UNCHANGING, ids=repr)
+@pytest.mark.parametrize("value", UNCHANGING, ids=lambda value: type(value).__name__)
 def test_what_nobody_can_change_is_not_copied(value: Any) -> None:
     assert own_copy(value) is value
 
