@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
 import pytest
@@ -115,11 +115,28 @@ def test_checkpoints_of_a_version_that_kept_no_ids_are_adopted_by_the_next_run()
     assert decode(system.admin().checkpoints("p")["in/0"], "in/0").identities == {"in": "in/0"}
 
 
-def test_a_system_that_tells_no_ids_is_taken_at_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        ProducingAdmin, "describe", lambda _, streams: {name: StreamDescription("", 1) for name in streams}
-    )
-    system = ProducingSystem()
+class _Described(ProducingSystem):
+    """A system that describes its streams as it is told to."""
+
+    def __init__(self, describe: Callable[[Collection[str]], dict[str, StreamDescription]]) -> None:
+        super().__init__()
+        self.describe = describe
+
+    def admin(self) -> ProducingAdmin:
+        return _DescribedAdmin(self, self.describe)
+
+
+class _DescribedAdmin(ProducingAdmin):
+    def __init__(self, system: ProducingSystem, describe: Callable[..., dict[str, StreamDescription]]) -> None:
+        super().__init__(system)
+        self._describe = describe
+
+    def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
+        return self._describe(streams)
+
+
+def test_a_system_that_tells_no_ids_is_taken_at_its_word() -> None:
+    system = _Described(lambda streams: {name: StreamDescription("", 1) for name in streams})
     add(system, "a")
     run(copying(), system=system, until="end")
     add(system, "b")
@@ -184,16 +201,17 @@ def test_a_stream_that_is_made_anew_while_it_is_read_ends_the_run() -> None:
         look(watch)
 
 
-def test_a_stream_that_is_away_or_a_system_that_is_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_: object) -> None:
+def test_a_stream_that_is_away_or_a_system_that_is_says_nothing() -> None:
+    def away(_: Collection[str]) -> dict[str, StreamDescription]:
         raise SystemProblem("out of reach")
 
-    system = ProducingSystem()
+    system = _Described(lambda _: {"in": StreamDescription("in/0", 1)})
     add(system, "a")
     watch = watching(system)
+    system.describe = lambda _: {}
     system.admin().remove("in")
     look(watch)
-    monkeypatch.setattr(ProducingAdmin, "describe", away)
+    system.describe = away
     look(watch)
 
 

@@ -1,6 +1,5 @@
 """A run that waits for what will not come says so."""
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -10,34 +9,17 @@ from typing import Any
 import pytest
 
 from engines.several import at_each_turn
+from engines.silent import EndlessMemory, SilentLog, SilentMemory
 from engines.targets import write
 from fluvial.dsl import NoProgressError, Pipeline
-from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report, run
-from fluvial.runtime.kernel.time.border_watermarks import read_control
-from fluvial.runtime.local.coordination.assignments import CoordinatorState
-from fluvial.runtime.local.coordination.coordinator_stream import Coordinator, MembershipMonitor
 from fluvial.runtime.report import OnProgress
-from fluvial.runtime.systems import LogSystem, MemorySystem
-from fluvial.runtime.systems.log.consumer import LogConsumer
-from fluvial.runtime.systems.memory import MemoryConsumer, MemoryTransaction
+from fluvial.runtime.systems import LogSystem
 
 
-def ends_nothing(record: Record) -> bool:
-    headers = record[3]
-    control = read_control(headers[-1][1]) if headers else None
-    return control is None or not control.ended
-
-
-def test_an_intermediate_stream_that_never_ends_is_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
-    append = MemoryTransaction.append
-
-    def lossy(transaction: MemoryTransaction, stream: str, partition: int, records: Sequence[Record]) -> None:
-        append(transaction, stream, partition, [record for record in records if ends_nothing(record)])
-
-    monkeypatch.setattr(MemoryTransaction, "append", lossy)
-    pipeline, system = Pipeline("p"), MemorySystem()
+def test_an_intermediate_stream_that_never_ends_is_a_stall() -> None:
+    pipeline, system = Pipeline("p"), EndlessMemory()
     pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str).send_to("out")
     write(system, {"in": [[(None, b"a", 0, ())]]})
     impatient = Settings(stall_timeout=timedelta(milliseconds=20))
@@ -47,11 +29,10 @@ def test_an_intermediate_stream_that_never_ends_is_a_stall(monkeypatch: pytest.M
         run(pipeline, system=system, until="end", settings=impatient)
 
 
-def test_messages_that_never_come_are_a_stall_of_a_run_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline, system = Pipeline("p"), MemorySystem()
+def test_messages_that_never_come_are_a_stall_of_a_run_without_end() -> None:
+    pipeline, system = Pipeline("p"), SilentMemory()
     pipeline.stream("in", value=str).send_to("out")
     write(system, {"in": [[(None, b"a", 0, ())]]})
-    monkeypatch.setattr(MemoryConsumer, "poll", lambda *_, **__: [])
     impatient = Settings(stall_timeout=timedelta(milliseconds=20))
     with pytest.raises(
         NoProgressError, match=r"task in/0 waits for messages of in\n  at .*test_stalls.py:\d+\n  expected: progress"
@@ -87,15 +68,12 @@ def test_what_a_container_that_has_started_is_to_end_is_waited_for(tmp_path: Pat
         assert second.result().written == {"out": 1}
 
 
-def test_a_container_stalls_by_itself_where_its_own_source_gives_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_container_stalls_by_itself_where_its_own_source_gives_nothing(tmp_path: Path) -> None:
     pipeline, log = Pipeline("p"), LogSystem(tmp_path, fsync=False)
     pipeline.stream("in", value=str).send_to("out")
     write(log, {"in": [[(None, b"a", 0, ())]] * 2})
-    monkeypatch.setattr(LogConsumer, "_batches", lambda *_: iter(()))
-    monkeypatch.setattr(Coordinator, "read", lambda _: (CoordinatorState(), 0))
-    monkeypatch.setattr(MembershipMonitor, "check", lambda _, wait=False: None)  # noqa: ARG005 - a name of an argument
+    words: dict[str, Any] = {"until": "end", "containers": 2}
+    assert run(pipeline, system=log, container_id=0, **words).written == {"out": 1}
     impatient = Settings(stall_timeout=timedelta(milliseconds=20))
     with pytest.raises(NoProgressError, match="task in/1 waits for the end of in"):
-        run(pipeline, system=log, until="end", settings=impatient, container_id=1, containers=2)
+        run(pipeline, system=SilentLog(tmp_path, fsync=False), settings=impatient, container_id=1, **words)

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from engines.sending import ProducingSystem
 from engines.targets import write
 from fluvial.dsl import Pipeline, SystemProblem, count, dead_letter, skip, tumbling
@@ -84,20 +82,36 @@ def test_all_that_the_table_says_is_told_and_nothing_else(tmp_path: Path) -> Non
     assert all(list(families(progress)) for progress in told)
 
 
-def test_a_system_that_cannot_tell_its_ends_leaves_the_lag_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = MemoryAdmin.ends
-    pipeline, system = per_ten(), numbers(MemorySystem(), 1, 2)
+class _OutOfReach(MemorySystem):
+    """Its ends can be asked for until it is `away`."""
+
+    away = False
+
+    def admin(self) -> MemoryAdmin:
+        return _AdminOutOfReach(self)
+
+
+class _AdminOutOfReach(MemoryAdmin):
+    def __init__(self, system: _OutOfReach) -> None:
+        super().__init__(system._memory)
+        self._system = system
+
+    def ends(self, stream: str) -> list[int]:
+        if self._system.away:
+            raise SystemProblem(f"{stream} is out of reach")
+        return super().ends(stream)
+
+
+def test_a_system_that_cannot_tell_its_ends_leaves_the_lag_open() -> None:
+    pipeline, system = per_ten(), _OutOfReach()
+    numbers(system, 1, 2)
     told: list[Progress] = []
 
     def tell(progress: Progress) -> None:
         told.append(progress)
-        monkeypatch.setattr(MemoryAdmin, "ends", away)
-
-    def away(admin: MemoryAdmin, stream: str) -> list[int]:
-        raise SystemProblem(f"{stream} of {admin} is out of reach")
+        system.away = True
 
     run(pipeline, system=system, until="end", progress=tell)
-    monkeypatch.setattr(MemoryAdmin, "ends", ends)
     assert [progress.lag for progress in told] == [0, None]
     assert values(told[0], "lag_messages") == {("in", "in/0", "in", "0"): 0}
     assert values(told[-1], "lag_messages") == {}

@@ -1,0 +1,165 @@
+"""Tests give our code objects that implement its contracts. Where one replaces a part of it, its file is listed.
+
+A method or function is replaced only to make a crash, a pause or a look happen at one chosen moment, or where Spark or
+a broker would have to run otherwise; a constant, so that a test need not wait or write as long as a user would.
+"""
+
+import ast
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent
+SHORTER, SMALLER = "waits that are shorter than a user's", "pieces so small that little fills several"
+REPLACEMENTS: Mapping[str, tuple[str, str]] = {
+    "command_line/test_check.py": ("a package that is not installed", ""),
+    "command_line/test_reset.py": ("", SHORTER),
+    "command_line/test_run.py": ("a package that is not installed", ""),
+    "dsl/test_verb_calls.py": ("a verb with a fault, which no verb of ours has", ""),
+    "examples/conftest.py": ("one Spark session for all examples", ""),
+    "faults/test_restores.py": ("notes when a changelog is read", ""),
+    "kafka/test_input_topics.py": ("", SHORTER),
+    "local_engine/test_forgetting.py": ("notes how much an output buffer holds", SMALLER),
+    "local_engine/test_input_streams.py": ("", SHORTER),
+    "local_engine/test_trimming.py": ("", SHORTER),
+    "operators/test_regressions.py": ("a disk that fails between two messages", ""),
+    "properties/test_containers.py": ("", SHORTER),
+    "properties/test_processors_state.py": ("", SMALLER),
+    "properties/test_state.py": ("", SMALLER),
+    "runtime/cli/test_printing.py": ("", SHORTER),
+    "runtime/kernel/calls/test_threads.py": ("", "so few threads that a few calls take them all"),
+    "runtime/kernel/operators/test_processor_state.py": ("", SMALLER),
+    "runtime/kernel/test_output_buffer.py": ("", SMALLER),
+    "runtime/local/coordination/test_membership.py": ("another container writes between two steps of a read", ""),
+    "runtime/local/stores/test_alignment.py": ("a crash before a commit is published; notes the order of writes", ""),
+    "runtime/local/stores/test_state_moves.py": ("notes how much is written at once", SMALLER),
+    "runtime/local/stores/test_task_stores.py": ("a disk that fails between two messages", ""),
+    "runtime/metrics/test_http.py": ("", "a limit that must not end the test's request"),
+    "runtime/preflight/test_requirements.py": ("a package that is not installed", ""),
+    "runtime/process/test_interruptions.py": ("a signal while a function in C runs", ""),
+    "runtime/process/test_signals.py": ("", SHORTER),
+    "runtime/spark/query/test_checkpoint_record.py": ("a run that ends before it needs Spark", ""),
+    "runtime/spark/query/test_session.py": ("Spark's own start, and the session that it has then", ""),
+    "runtime/spark/worker/test_state_pages.py": ("", SMALLER),
+    "runtime/systems/kafka/test_consumer.py": ("", SHORTER),
+    "runtime/systems/kafka/test_record_producer.py": ("notes that no request is made while records are sent", ""),
+    "runtime/test_pipeline_reset.py": ("", SHORTER),
+    "spark_engine/test_clock.py": ("a crash after a batch is written", ""),
+    "spark_engine/test_failing_parts.py": ("a full disk before Spark starts", ""),
+    "spark_engine/test_identity.py": ("a crash while a file is written", ""),
+    "spark_engine/test_on_kafka.py": ("", SHORTER),
+    "spark_engine/test_time_in_buckets.py": ("the clock of Spark's workers, and what is left to read", ""),
+    "support/engines/sending.py": ("stores that outlive a run in memory", ""),
+    "support/engines/several.py": ("a crash at a chosen call", SHORTER),
+    "support/faults/commit_deaths.py": ("a crash at a chosen call", ""),
+    "support/faults/mortal.py": ("a crash at a chosen call", ""),
+    "support/faults/stoppable.py": ("a pause while a place is claimed", ""),
+    "support/generators/layouts.py": ("a crash at a chosen call", ""),
+    "support/generators/slow_pipelines.py": ("", SHORTER),
+    "systems/test_open_files.py": ("a client that gets no socket", SHORTER),
+    "test_kinds.py": ("one more kind of operator", ""),
+}
+"""Why each file replaces functions, and why constants; empty where it replaces none."""
+
+Row = tuple[str, str]
+
+
+def imported(tree: ast.AST) -> dict[str, str]:
+    """The modules that names come from, by name."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                found |= {(name.asname or name.name.partition(".")[0]): name.name for name in names}
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {(name.asname or name.name): module for name in names}
+            case _:
+                pass
+    return found
+
+
+def target(node: ast.AST) -> tuple[ast.expr, str] | None:
+    """The object whose attribute a statement replaces, and the name of the attribute; empty where that is computed."""
+    match node:
+        case ast.Call(
+            func=ast.Name(id="setattr")
+            | ast.Attribute(attr="setattr")
+            | ast.Attribute(value=ast.Name(id="patch"), attr="object"),
+            args=[owner, name, *_],
+        ):
+            if isinstance(owner, ast.Constant):
+                return owner, str(owner.value).rpartition(".")[2]
+            return owner, str(name.value) if isinstance(name, ast.Constant) else ""
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name() as owner, attr=name)]):
+            return owner, name
+        case _:
+            return None
+
+
+def ours(owner: ast.expr, node: ast.AST, modules: Mapping[str, str]) -> bool:
+    """Whether an object is of this package. One that is computed is, where a test replaces what it has."""
+    if isinstance(owner, ast.Constant):
+        return str(owner.value).startswith("fluvial.")
+    while isinstance(owner, ast.Attribute | ast.Call):
+        owner = owner.value if isinstance(owner, ast.Attribute) else owner.func
+    module = modules.get(owner.id, "") if isinstance(owner, ast.Name) else ""
+    replaces = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return module.partition(".")[0] == "fluvial" or (not module and replaces)
+
+
+def replaced(code: str) -> Row:
+    """The names of the functions, and those of the constants, that code replaces; `computed` for one without a name."""
+    tree = ast.parse(code)
+    modules = imported(tree)
+    found = [at[1] for node in ast.walk(tree) if (at := target(node)) is not None and ours(at[0], node, modules)]
+    functions = sorted({name or "computed" for name in found if not name.isupper()})
+    return ", ".join(functions), ", ".join(sorted({name for name in found if name.isupper()}))
+
+
+def replacing(root: Path) -> Iterable[tuple[str, Row]]:
+    """The files of tests that replace something of ours, and what."""
+    for path in sorted(root.rglob("*.py")):
+        if any(found := replaced(path.read_text())):
+            yield path.relative_to(root).as_posix(), found
+
+
+def differences(found: Mapping[str, Row], listed: Mapping[str, Row]) -> Iterable[str]:
+    """Where the list does not say what files do."""
+    nothing = ("", "")
+    for file in sorted({*found, *listed}):
+        for what, names, why in zip(
+            ("functions", "constants"), found.get(file, nothing), listed.get(file, nothing), strict=True
+        ):
+            if bool(names) != bool(why):
+                yield f"{file} replaces {what}: {names or 'none'}; the list says: {why or 'none'}"
+
+
+def test_only_files_that_are_listed_replace_parts_of_our_code() -> None:
+    """A new test gives an object instead: a system or a store of its own, as in `tests/support/engines/silent.py`."""
+    assert list(differences(dict(replacing(ROOT)), REPLACEMENTS)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("from fluvial.runtime import run\nmonkeypatch.setattr(run, 'x', 1)", ("x", "")),
+        ("import fluvial.runtime.launch as l\nmonkeypatch.setattr(l.Launch, 'x', 1)", ("x", "")),
+        ("from fluvial.runtime import run\nmonkeypatch.setattr(run, '_MOST', 1)", ("", "_MOST")),
+        ("monkeypatch.setattr('fluvial.runtime.launch.start', None)", ("start", "")),
+        ("from fluvial.runtime import run\nsetattr(run, name, 1)", ("computed", "")),
+        ("from fluvial.runtime import run\nrun.x = lambda: 1", ("x", "")),
+        ("from fluvial.runtime import run\nwith patch.object(run, 'x', 1): pass", ("x", "")),
+        ("for owner in owners:\n    patched.setattr(owner, 'x', 1)", ("x", "")),
+        ("import os\nmonkeypatch.setattr(os, 'x', 1)", ("", "")),
+        ("monkeypatch.setattr('sys.stdin', lines)", ("", "")),
+        ("mine.x = 1\nsetattr(mine, 'y', 1)", ("", "")),
+    ],
+)
+def test_each_way_to_replace_is_seen(code: str, found: Row) -> None:
+    assert replaced(code) == found
+
+
+def test_a_list_that_is_not_true_is_seen() -> None:
+    listed = {"test_one.py": ("a crash", ""), "test_gone.py": ("", SHORTER)}
+    assert len(list(differences({"test_one.py": ("x", "MOST"), "test_new.py": ("y", "")}, listed))) == 3
