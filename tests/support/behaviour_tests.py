@@ -20,10 +20,8 @@ BEHAVIOUR_TESTS: Rows = {
     "dsl/operators/terminal.py": ("tests/dsl/operators/test_labels.py",),
     "dsl/operators/window.py": ("tests/dsl/test_functions.py",),
     "dsl/remote_table.py": ("tests/conformance/test_remote_cases.py",),
-    "dsl/sink.py": ("tests/dsl/test_errors.py",),
     "dsl/validation.py": ("tests/dsl/test_errors.py",),
     "dsl/windows/aggregates.py": ("tests/conformance/test_window_cases.py",),
-    "dsl/windows/assigners.py": ("tests/conformance/test_window_cases.py",),
     "dsl/windows/triggers.py": ("tests/conformance/test_window_cases.py",),
     "planner/border_schema.py": ("tests/local_engine/test_reports.py",),
     "planner/drawing/boxes.py": ("tests/drawings/test_draw.py", "tests/drawings/test_escaping.py"),
@@ -133,7 +131,6 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/state/memory.py": ("tests/runtime/kernel/test_state_cache.py",),
     "runtime/state/pipeline_folder.py": ("tests/runtime/test_pipeline_reset.py",),
     "runtime/state/read_only.py": ("tests/runtime/metrics/test_http.py",),
-    "runtime/state/rocksdb.py": ("tests/runtime/local/stores/test_task_stores.py",),
     "runtime/systems/errors.py": ("tests/systems/test_no_room.py", "tests/systems/test_publishing_contract.py"),
     "runtime/systems/kafka/cluster.py": ("tests/systems/test_broker_outages.py",),
     "runtime/systems/kafka/errors.py": (
@@ -161,7 +158,6 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/systems/log/records.py": ("tests/runtime/systems/log/test_partition_reader.py",),
     "runtime/systems/log/system.py": ("tests/runtime/systems/log/test_partition_reader.py",),
     "runtime/systems/log/transaction.py": ("tests/runtime/systems/log/test_partition_reader.py",),
-    "runtime/systems/memory.py": ("tests/runtime/process/test_signals.py",),
     "runtime/testing/completion_order.py": ("tests/runtime/testing/test_driver.py",),
 }
 """By the file of code. That a test file is here means that it runs more of the code than most others do."""
