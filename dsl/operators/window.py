@@ -31,7 +31,7 @@ class WindowBy(Operator):
 
     @property
     def time_domain(self) -> Time:
-        """What `time=` says."""
+        """The time that closes it: "event" or "processing", as its `time=` was given."""
         return self.time
 
     @property

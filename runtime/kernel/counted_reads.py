@@ -36,5 +36,5 @@ class CountedReads:
         return Size(self._entries, self._bytes + self._entries * LIGHT)
 
     def begin(self) -> None:
-        """Begin to count, from 0."""
+        """Forget the reads so far: `size` is of those after this call."""
         self._entries = self._bytes = 0

@@ -140,7 +140,7 @@ def by_bucket(level: int, buckets: int, messages: Messages) -> Iterator[Row]:
 
 
 def arrow_batch(rows: Sequence[Row]) -> pa.RecordBatch:
-    """The rows as an Arrow batch."""
+    """One batch in `ARROW_SCHEMA` with a row for each of `rows`, in their order; an empty batch for none."""
     columns = zip(*rows, strict=True) if rows else [()] * len(NAMES)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)

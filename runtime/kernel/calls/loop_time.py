@@ -112,7 +112,7 @@ _OF_LOOPS: "WeakKeyDictionary[asyncio.AbstractEventLoop, LoopTime]" = WeakKeyDic
 
 
 def loop_time(loop: asyncio.AbstractEventLoop) -> LoopTime:
-    """The time of a loop."""
+    """The one `LoopTime` of an event loop, made by the first call and kept as long as the loop."""
     clock = _OF_LOOPS.get(loop)
     if clock is None:
         clock = _OF_LOOPS[loop] = LoopTime(loop)

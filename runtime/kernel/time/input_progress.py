@@ -171,7 +171,7 @@ class InputProgress:
         return position
 
     def watermarks(self) -> dict[str, int]:
-        """The watermark of each input."""
+        """The watermark of each input stream, in ms since epoch: START before any came, END after its end."""
         return {stream: self._watermarks.stream(stream) for stream in self.inputs}
 
     def watermark(self) -> int:

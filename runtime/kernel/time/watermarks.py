@@ -110,7 +110,7 @@ class WatermarkGraph:
         self.next_fire[0] = min(self.next_fire[0], time)
 
     def stream(self, name: str) -> int:
-        """The watermark of a stream."""
+        """The watermark of a stream, in ms since epoch. Raises KeyError for a stream that the task does not read."""
         return self.now[self._streams[name]]
 
     def set_stream(self, name: str, watermark: int, *, idle: bool | None = None) -> None:

@@ -41,7 +41,7 @@ class KafkaConnection:
 
     @property
     def system(self) -> KafkaSystem:
-        """The cluster."""
+        """The system whose streams the queries read and write: the Kafka cluster."""
         return self._kafka
 
     def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:

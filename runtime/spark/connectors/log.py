@@ -31,7 +31,7 @@ class LogConnection:
 
     @property
     def system(self) -> LogSystem:
-        """The log."""
+        """The system whose streams the queries read and write: the embedded log."""
         return self._log
 
     def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:

@@ -36,7 +36,7 @@ class StateBlobs(Protocol):
         ...
 
     def remove(self, name: bytes) -> None:
-        """Remove a page."""
+        """Remove the page of that name, for which `get` then gives None."""
         ...
 
 

@@ -91,7 +91,7 @@ class Cluster:
             self.id()
 
     def id(self) -> str:
-        """The id of the cluster."""
+        """The id that the cluster gave itself, by a request. Raises SystemProblem where no broker answers in time."""
 
         def send(client: AdminClient, seconds: float) -> str:
             return str(answer(client, client.describe_cluster(request_timeout=NEVER), seconds).cluster_id)
