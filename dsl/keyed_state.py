@@ -60,12 +60,13 @@ class KeptList(Protocol[T]):
 
 
 class State:
-    """A state as it is declared: `name` is that of the attribute, `kind` a type or Serde, `ttl` in ms or None."""
+    """A state as it is declared: `name` is that of the attribute, `type` a type or Serde, `ttl` in ms or None."""
 
-    def __init__(self, kind: Any, ttl: timedelta | None) -> None:
+    def __init__(self, type: Any, ttl: timedelta | None) -> None:
         self.name = ""
-        self.kind = _checked(type(self).__name__, kind)
-        self.ttl = None if ttl is None else millis(f"{type(self).__name__}: ttl", ttl, least=1)
+        what = self.__class__.__name__  # `type` is the argument
+        self.type = _checked(what, type)
+        self.ttl = None if ttl is None else millis(f"{what}: ttl", ttl, least=1)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = self.name or name
@@ -81,7 +82,7 @@ class State:
 class ValueState(State, Generic[T]):
     """A value per key: `self.name.value`, which is `default` until it is set. Setting None forgets it.
 
-    `kind` is a type that msgspec can decode, or a Serde. With `ttl` it is forgotten that long after it was set, in
+    `type` is a type that msgspec can decode, or a Serde. With `ttl` it is forgotten that long after it was set, in
     event time: see `KeyedProcessor`.
 
     >>> class Count(KeyedProcessor[str, str, int]):
@@ -99,18 +100,18 @@ class ValueState(State, Generic[T]):
     """
 
     @overload
-    def __init__(self: "ValueState[S | None]", kind: type[S] | Serde[S], *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self: "ValueState[S | None]", type: type[S] | Serde[S], *, ttl: timedelta | None = None) -> None: ...
     @overload
     def __init__(
-        self: "ValueState[S]", kind: type[S] | Serde[S], default: S, *, ttl: timedelta | None = None
+        self: "ValueState[S]", type: type[S] | Serde[S], default: S, *, ttl: timedelta | None = None
     ) -> None: ...
     @overload
-    def __init__(self: "ValueState[S | None]", kind: TypeForm[S], *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self: "ValueState[S | None]", type: TypeForm[S], *, ttl: timedelta | None = None) -> None: ...
     @overload
-    def __init__(self: "ValueState[S]", kind: TypeForm[S], default: S, *, ttl: timedelta | None = None) -> None: ...
-    def __init__(self, kind: Any, default: Any = _MISSING, *, ttl: timedelta | None = None) -> None:
-        super().__init__(kind, ttl)
-        self.default = None if default is _MISSING else _checked_default(kind, default)
+    def __init__(self: "ValueState[S]", type: TypeForm[S], default: S, *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self, type: Any, default: Any = _MISSING, *, ttl: timedelta | None = None) -> None:
+        super().__init__(type, ttl)
+        self.default = None if default is _MISSING else _checked_default(type, default)
 
     @overload
     def __get__(self, owner: None, type_: type, /) -> Self: ...
@@ -142,11 +143,11 @@ class ListState(State, Generic[T]):
     """
 
     @overload
-    def __init__(self, kind: type[T] | Serde[T], *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self, type: type[T] | Serde[T], *, ttl: timedelta | None = None) -> None: ...
     @overload
-    def __init__(self, kind: TypeForm[T], *, ttl: timedelta | None = None) -> None: ...
-    def __init__(self, kind: TypeForm[T] | Serde[T], *, ttl: timedelta | None = None) -> None:
-        super().__init__(kind, ttl)
+    def __init__(self, type: TypeForm[T], *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self, type: TypeForm[T] | Serde[T], *, ttl: timedelta | None = None) -> None:
+        super().__init__(type, ttl)
 
     @overload
     def __get__(self, owner: None, type_: type, /) -> Self: ...
@@ -160,7 +161,7 @@ class MapState(State, Generic[K, V]):
     """A mapping per key, with the methods of a `MutableMapping`; it goes in the order of its keys. With `ttl` each
     entry is forgotten that long after it was set.
 
-    `key` is str, bytes, int, a tuple of them, or a Serde; `kind` is as in `ValueState`. Looking up and setting an entry
+    `key` is str, bytes, int, a tuple of them, or a Serde; `type` is as in `ValueState`. Looking up and setting an entry
     reads and writes that one; iterating and `len` read the names of all.
 
     >>> class Visits(KeyedProcessor[str, str, int]):
@@ -178,11 +179,11 @@ class MapState(State, Generic[K, V]):
     """
 
     @overload
-    def __init__(self, key: type[K] | Serde[K], kind: type[V] | Serde[V], *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self, key: type[K] | Serde[K], type: type[V] | Serde[V], *, ttl: timedelta | None = None) -> None: ...
     @overload
-    def __init__(self, key: type[K] | Serde[K], kind: TypeForm[V], *, ttl: timedelta | None = None) -> None: ...
-    def __init__(self, key: type[K] | Serde[K], kind: TypeForm[V] | Serde[V], *, ttl: timedelta | None = None) -> None:
-        super().__init__(kind, ttl)
+    def __init__(self, key: type[K] | Serde[K], type: TypeForm[V], *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self, key: type[K] | Serde[K], type: TypeForm[V] | Serde[V], *, ttl: timedelta | None = None) -> None:
+        super().__init__(type, ttl)
         self.key: Any = checked_key("MapState", key)
 
     @overload

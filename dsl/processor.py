@@ -39,15 +39,15 @@ class Tag(Generic[T]):
     """The name of a side output and the type of what goes there: an attribute of the processor's class.
 
     >>> Tag("alerts", str)
-    Tag(name='alerts', kind=<class 'str'>)
+    Tag(name='alerts', type=<class 'str'>)
     """
 
     name: str
-    kind: TypeForm[T] | Serde[T]
+    type: TypeForm[T] | Serde[T]
 
     def __post_init__(self) -> None:
         operator_id(self.name)
-        checked_value(f"Tag {self.name!r}", self.kind)
+        checked_value(f"Tag {self.name!r}", self.type)
 
     def __call__(self, value: T) -> Tagged[T]:
         """The value, to be emitted by the processor's side output."""

@@ -120,7 +120,7 @@ def value_serde(type_: Any) -> Serde[Any]:
     return Serde(f"json:{type_name(type_)}", type_, json_encoder(), decoder.decode, layout=_OURS)
 
 
-def msgpack(kind: TypeForm[T]) -> Serde[T]:
+def msgpack(type: TypeForm[T]) -> Serde[T]:
     """The serde of a type as MessagePack: what JSON through msgspec can hold, in fewer bytes, and NaN and infinities.
 
     Raises PipelineError for a type that msgspec cannot decode.
@@ -130,12 +130,12 @@ def msgpack(kind: TypeForm[T]) -> Serde[T]:
     b'\\x81\\xa7celsius\\xcb@5\\x80\\x00\\x00\\x00\\x00\\x00'
     """
     try:
-        decoder = msgspec.msgpack.Decoder(kind)
+        decoder = msgspec.msgpack.Decoder(type)
     except (TypeError, NotImplementedError) as error:
-        wrong = f"msgpack({type_name(kind)}): values of it cannot be decoded: {error}"
+        wrong = f"msgpack({type_name(type)}): values of it cannot be decoded: {error}"
         raise PipelineError(explain(wrong, "a dataclass, Struct, TypedDict or builtin type", DECODABLE)) from None
-    encode, from_json = msgspec.msgpack.Encoder().encode, converter(kind)
-    return Serde(f"msgpack:{type_name(kind)}", kind, encode, decoder.decode, from_json=from_json, layout=_OURS)
+    encode, from_json = msgspec.msgpack.Encoder().encode, converter(type)
+    return Serde(f"msgpack:{type_name(type)}", type, encode, decoder.decode, from_json=from_json, layout=_OURS)
 
 
 def converter(type_: Any) -> Callable[[Any], Any]:

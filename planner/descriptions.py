@@ -45,10 +45,10 @@ def trigger_text(trigger: Trigger) -> str:
 
 def state_text(state: State) -> str:
     """The type of a state as people write it: `map[str, int]`."""
-    kind = _named(state.kind)
+    value = _named(state.type)
     if isinstance(state, MapState):
-        return f"map[{_named(state.key)}, {kind}]"
-    return f"list[{kind}]" if isinstance(state, ListState) else kind
+        return f"map[{_named(state.key)}, {value}]"
+    return f"list[{value}]" if isinstance(state, ListState) else value
 
 
 def _named(type_: Any) -> str:

@@ -26,7 +26,7 @@ def _of_processor(operator: ops.Process, inputs: list[Flow]) -> Flow:
 
 def _of_side(operator: ops.Side, inputs: list[Flow]) -> Flow:
     """The type that its tag declares, under the key of the processor's input."""
-    return Flow(inputs[0].key, operator.tag.kind)
+    return Flow(inputs[0].key, operator.tag.type)
 
 
 def _emitted(processor: KeyedProcessor[Any, Any, Any]) -> Any:
@@ -88,7 +88,7 @@ def _process_state(_: Pipeline, op: ops.Process, inputs: list[Flow]) -> Meaning:
     facts, types = key_facts(inputs[0].key), dict[str, Any]()
     for name, state in states_of(op.processor).items():
         facts |= _state(name, state)
-        types |= type_of_values(f"values of state {name}", state.kind)
+        types |= type_of_values(f"values of state {name}", state.type)
     if clock_of(op.processor) is not None:
         facts[CLOCK_TIMERS] = "declared"
     return facts, types
@@ -98,12 +98,12 @@ def _state(name: str, state: State) -> dict[str, str]:
     """The form of a state. How long entries are kept may change; that they say when they were written may not."""
     aged = ", with ttl" if state.ttl else ""
     # A state of a type of MessagePack needs no serde.
-    format = f" as {format_name(state.kind)}" if isinstance(state.kind, Serde) else ""
+    format = f" as {format_name(state.type)}" if isinstance(state.type, Serde) else ""
     form = "list" if isinstance(state, ListState) else "value"
     keys = {}
     if isinstance(state, MapState):
         form, keys = f"map by {key_serde(state.key).name}", layout_facts(f"keys of state {name}", key_serde(state.key))
-    return {f"{STATE}{name}": f"{form}{format}{aged}", **keys, **layout_facts(f"values of state {name}", state.kind)}
+    return {f"{STATE}{name}": f"{form}{format}{aged}", **keys, **layout_facts(f"values of state {name}", state.type)}
 
 
 def _process_text(op: ops.Process, _: list[Flow]) -> str:

@@ -47,7 +47,7 @@ class BoundState(Protocol):
 
 def bound_state(state: State, namespace: StateNamespace) -> BoundState:
     """Bind a declared state to entries in a namespace."""
-    codec = value_codec(state.kind, namespace.operator, state.name)
+    codec = value_codec(state.type, namespace.operator, state.name)
     return _BOUND[type(state)](state, codec, namespace)
 
 
@@ -126,7 +126,7 @@ class BoundList:
 
     def __init__(self, state: ListState[Any], codec: ValueCodec, namespace: StateNamespace) -> None:
         self._name, self._scope, self._keep, self._give = state.name, namespace.scope, codec.keep, codec.give
-        self._weight: Callable[[Any], int] = len if codec.give is not None or state.kind in (str, bytes) else _eight
+        self._weight: Callable[[Any], int] = len if codec.give is not None or state.type in (str, bytes) else _eight
         self._heads = namespace.entries("s", state.name, MsgpackCodec(tuple[int, int]), state.ttl)
         self._pieces = namespace.permanent("p", state.name, codec.pieces)
         self.entries: list[Entries | ExpiringEntries] = [self._heads, self._pieces]

@@ -22,7 +22,7 @@ class Calls:
         self.backend = MemoryStore()
         self._scope = KeyScope()
         namespace = StateNamespace("p", self.backend, False, lambda _: None, START, self._scope)
-        self.state = make(state, value_codec(state.kind, "p", "s"), namespace)
+        self.state = make(state, value_codec(state.type, "p", "s"), namespace)
 
     @contextmanager
     def on(self, key: bytes, *, fails: bool = False) -> Iterator[Any]:

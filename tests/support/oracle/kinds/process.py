@@ -31,7 +31,7 @@ ROWS: Mapping[type[Operator], OracleKind] = {
     ),
     ops.Side: OracleKind(
         take=passes_on,
-        types=lambda op, inputs: Types(inputs[0].key, op.tag.kind),
+        types=lambda op, inputs: Types(inputs[0].key, op.tag.type),
         output=lambda op: op.tag.name,
     ),
 }
