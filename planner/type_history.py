@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from .type_reading import TypeComparison
-from .type_schema import VERSION, ClassSchema, Schema, TypeSchema, bare_name, free_name, kind_of, parted
+from .type_schema import VERSION, ClassSchema, SchemaNode, TypeSchema, bare_name, free_name, kind_of, parted
 
 
 def merged_types(stored: TypeSchema, wanted: TypeSchema) -> TypeSchema:
@@ -37,7 +37,7 @@ class _Merge:
         self._names: dict[tuple[str | None, str | None], str] = {}
         self.classes: dict[str, ClassSchema] = {}
 
-    def both(self, stored: Schema, wanted: Schema) -> Schema:
+    def both(self, stored: SchemaNode, wanted: SchemaNode) -> SchemaNode:
         """The schema of values of either; the `wanted` one reads the `stored` one."""
         if parted(wanted)[0] == "float" and parted(stored)[0] == "int":
             return _one_of([wanted, stored])  # they are kept as whole numbers, which not all that reads floats reads
@@ -65,9 +65,9 @@ class _Merge:
             return {kind: [self.both(*pair) for pair in zip(stored[kind], wanted[kind], strict=True)]}
         return self._alone(wanted, self._wanted)
 
-    def _union(self, stored: list[Schema], wanted: list[Schema]) -> Schema:
+    def _union(self, stored: list[SchemaNode], wanted: list[SchemaNode]) -> SchemaNode:
         read: set[int] = set()
-        choices: list[Schema] = []
+        choices: list[SchemaNode] = []
         for one in stored:
             number = next((n for n, choice in enumerate(wanted) if self._reading.can(choice, one)), None)
             if number is None:  # listed values, of which each is read as another type
@@ -99,7 +99,7 @@ class _Merge:
         )
         return name
 
-    def _field(self, name: str, old: ClassSchema, new: ClassSchema) -> Schema:
+    def _field(self, name: str, old: ClassSchema, new: ClassSchema) -> SchemaNode:
         if name not in old.fields:
             return self._alone(new.fields[name], self._wanted)
         if name not in new.fields:
@@ -111,7 +111,7 @@ class _Merge:
         self._names[pair] = name
         return name
 
-    def _alone(self, schema: Schema, classes: Mapping[str, ClassSchema]) -> Schema:
+    def _alone(self, schema: SchemaNode, classes: Mapping[str, ClassSchema]) -> SchemaNode:
         """A schema of one side alone, with its classes."""
         kind = kind_of(schema)
         if kind == "class":
@@ -136,11 +136,11 @@ class _Merge:
         return merged
 
 
-def _choices(schema: Schema) -> list[Schema]:
+def _choices(schema: SchemaNode) -> list[SchemaNode]:
     return list(schema["union"]) if kind_of(schema) == "union" else [schema]
 
 
-def _one_of(choices: list[Schema]) -> Schema:
+def _one_of(choices: list[SchemaNode]) -> SchemaNode:
     """A choice of schemas, each told once."""
     flat = [one for choice in choices for one in _choices(choice)]
     once = [one for number, one in enumerate(flat) if one not in flat[:number]]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .type_schema import FIRST_VERSION, ClassSchema, Schema, TypeSchema, kind_of, parted, text_of
+from .type_schema import FIRST_VERSION, ClassSchema, SchemaNode, TypeSchema, kind_of, parted, text_of
 
 
 def can_read(wanted: TypeSchema, stored: TypeSchema) -> bool:
@@ -61,11 +61,11 @@ class TypeComparison:
         self._assumed: list[tuple[str, str, bool]] = []
         self._distinct = False  # whether values that differ must stay so, as keys of a dict must
 
-    def can(self, wanted: Schema, stored: Schema) -> bool:
+    def can(self, wanted: SchemaNode, stored: SchemaNode) -> bool:
         """Whether all stored values can be read as the wanted type."""
         return self.obstacle(wanted, stored) is None
 
-    def obstacle(self, wanted: Schema, stored: Schema) -> Obstacle | None:
+    def obstacle(self, wanted: SchemaNode, stored: SchemaNode) -> Obstacle | None:
         """What keeps a part of values from being read, None where nothing does."""
         wanted, stored = _with_any(wanted), _with_any(stored)
         stored_kind, wanted_kind = kind_of(stored), kind_of(wanted)
@@ -86,19 +86,21 @@ class TypeComparison:
         obstacle = compare(self, wanted[wanted_kind], stored if stored_kind == "" else stored[stored_kind])
         return self._types(wanted, stored) if obstacle is _TYPES else obstacle
 
-    def _types(self, wanted: Schema, stored: Schema) -> Obstacle:
+    def _types(self, wanted: SchemaNode, stored: SchemaNode) -> Obstacle:
         return Obstacle(f"was {text_of(stored, self._stored)}, is {text_of(wanted, self._wanted)}", types=True)
 
-    def _of_both(self, wanted: Schema, stored: Schema, obstacle: Obstacle | None) -> Obstacle | None:
+    def _of_both(self, wanted: SchemaNode, stored: SchemaNode, obstacle: Obstacle | None) -> Obstacle | None:
         """The obstacle, told of both types as a whole unless it says more."""
         whole = obstacle is not None and obstacle.types and not obstacle.path
         return self._types(wanted, stored) if whole else obstacle
 
-    def _first_of(self, wanted: Schema, stored: Schema, obstacles: Iterable[Obstacle | None]) -> Obstacle | None:
+    def _first_of(
+        self, wanted: SchemaNode, stored: SchemaNode, obstacles: Iterable[Obstacle | None]
+    ) -> Obstacle | None:
         """The first that there is, told of both types as a whole unless it says more."""
         return self._of_both(wanted, stored, next(filter(None, obstacles), None))
 
-    def _by_one_of(self, wanted: Schema, stored: Schema) -> Obstacle | None:
+    def _by_one_of(self, wanted: SchemaNode, stored: SchemaNode) -> Obstacle | None:
         """Whether one of several types reads all values; of values that are listed each may have its own."""
         if kind_of(stored) == "values" and len(stored["values"]) > 1:
             each = [{"values": [value]} for value in stored["values"]]
@@ -114,7 +116,7 @@ class TypeComparison:
         specific = [one for one in obstacles if one is not None and (one.path or not one.types)]
         return max(specific, key=lambda obstacle: len(obstacle.path)) if specific else self._types(wanted, stored)
 
-    def _limited(self, wanted: Schema, stored: Schema) -> Obstacle | None:
+    def _limited(self, wanted: SchemaNode, stored: SchemaNode) -> Obstacle | None:
         """Compare types of which at least one has conditions."""
         plain, conditions = parted(wanted)
         stored_plain, stored_conditions = parted(stored)
@@ -123,7 +125,7 @@ class TypeComparison:
             return self._types(wanted, stored)
         return self._of_both(wanted, stored, obstacle)
 
-    def _as_scalar(self, wanted: str, stored: Schema) -> bool:
+    def _as_scalar(self, wanted: str, stored: SchemaNode) -> bool:
         if wanted == stored:
             return True
         if isinstance(stored, str) and stored == _NARROWER.get(wanted):
@@ -135,7 +137,7 @@ class TypeComparison:
             return wanted == "any" or all(_SCALARS.get(type(value)) == wanted for value in values)
         return wanted == "any" and self._plain(stored)
 
-    def _plain(self, stored: Schema) -> bool:
+    def _plain(self, stored: SchemaNode) -> bool:
         """Whether values are the same where they are read without a type."""
         kind = kind_of(stored)
         if kind == "":
@@ -147,31 +149,31 @@ class TypeComparison:
             self.can("any", one) for one in (inner if isinstance(inner, list) else [inner])
         )
 
-    def items(self, wanted: Schema, stored: Schema) -> Obstacle | None:
+    def items(self, wanted: SchemaNode, stored: SchemaNode) -> Obstacle | None:
         """The obstacle between two types of items, which stand within a collection."""
         obstacle = self.obstacle(wanted, stored)
         return None if obstacle is None else obstacle.within("items")
 
-    def set_of_list(self, wanted: Schema, stored: Schema) -> Obstacle | None:
+    def set_of_list(self, wanted: SchemaNode, stored: SchemaNode) -> Obstacle | None:
         """Version 1 tells sets as lists; what was a list may hold items more than once."""
         return self.items(wanted, stored) if self._first else _TYPES
 
-    def all_items(self, wanted: Schema, stored: list[Schema]) -> Obstacle | None:
+    def all_items(self, wanted: SchemaNode, stored: list[SchemaNode]) -> Obstacle | None:
         """The first obstacle to read items of any of several types, as of a tuple, as one type."""
         return next(filter(None, (self.items(wanted, one) for one in stored)), None)
 
-    def tuples(self, wanted: list[Schema], stored: list[Schema]) -> Obstacle | None:
+    def tuples(self, wanted: list[SchemaNode], stored: list[SchemaNode]) -> Obstacle | None:
         """The obstacle between two tuples, place by place; they must have one length."""
         if len(wanted) != len(stored):
             return _TYPES
         return self._in_places((f"item {n}", *pair) for n, pair in enumerate(zip(wanted, stored, strict=True), 1))
 
-    def sets(self, wanted: Schema, stored: Schema) -> Obstacle | None:
+    def sets(self, wanted: SchemaNode, stored: SchemaNode) -> Obstacle | None:
         """The obstacle between the items of two sets, which must stay distinct."""
         with self._all_distinct():
             return self.items(wanted, stored)
 
-    def dicts(self, wanted: list[Schema], stored: list[Schema]) -> Obstacle | None:
+    def dicts(self, wanted: list[SchemaNode], stored: list[SchemaNode]) -> Obstacle | None:
         """The obstacle between the keys of two dicts, else between their values."""
         with self._all_distinct():
             obstacle = self._in_places([("keys", wanted[0], stored[0])])
@@ -185,7 +187,7 @@ class TypeComparison:
         finally:
             self._distinct = before
 
-    def _in_places(self, places: Iterable[tuple[str, Schema, Schema]]) -> Obstacle | None:
+    def _in_places(self, places: Iterable[tuple[str, SchemaNode, SchemaNode]]) -> Obstacle | None:
         for place, wanted, stored in places:
             obstacle = self.obstacle(wanted, stored)
             if obstacle is not None:
@@ -283,7 +285,7 @@ _IMPLIED: Mapping[str, Callable[[Any, Mapping[str, Any]], bool]] = {
 }
 
 
-def _values(schema: Schema) -> list[Any] | None:
+def _values(schema: SchemaNode) -> list[Any] | None:
     """The values that are listed; None where none are."""
     kind = kind_of(schema)
     if kind == "values":
@@ -291,11 +293,11 @@ def _values(schema: Schema) -> list[Any] | None:
     return list(schema["enum"].values()) if kind == "enum" else None
 
 
-def _lists_numbers(schema: Schema) -> bool:
+def _lists_numbers(schema: SchemaNode) -> bool:
     return kind_of(schema) == "flag" or any(type(value) is int for value in _values(schema) or ())
 
 
-def _with_any(schema: Schema) -> Schema:
+def _with_any(schema: SchemaNode) -> SchemaNode:
     """A choice that has `any` is read as `any` alone."""
     return "any" if kind_of(schema) == "union" and "any" in schema["union"] else schema
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import NODEFAULT, Struct, inspect
 
-Schema = Any
+SchemaNode = Any
 """`"int"`, `{"list": "int"}`, `{"dict": ["str", "int"]}`, `{"class": "Visit"}` and so on."""
 
 FIRST_VERSION, VERSION = 1, 2
@@ -28,7 +28,7 @@ class ClassSchema(Struct, frozen=True, kw_only=True):
     """
 
     form: str
-    fields: dict[str, Schema]
+    fields: dict[str, SchemaNode]
     required: list[str]
     always: list[str]
     closed: bool = False
@@ -45,7 +45,7 @@ class TypeSchema(Struct, frozen=True, kw_only=True):
     {'list': 'int'}
     """
 
-    schema: Schema
+    schema: SchemaNode
     classes: dict[str, ClassSchema] = {}
     version: int = FIRST_VERSION
 
@@ -143,11 +143,11 @@ def _default(field: inspect.Field) -> str:
         return repr(default)
 
 
-def _by_name(type_: Any) -> Schema:
+def _by_name(type_: Any) -> SchemaNode:
     return {"named": getattr(type_, "__qualname__", str(type_))}
 
 
-def _schema(info: inspect.Type, classes: _Classes) -> Schema:
+def _schema(info: inspect.Type, classes: _Classes) -> SchemaNode:
     describe = _DESCRIBED.get(type(info))
     # The record of a scalar is named after it: IntType.
     schema = type(info).__name__.removesuffix("Type").lower() if describe is None else describe(info, classes)
@@ -169,25 +169,25 @@ def _conditions(info: Any) -> dict[str, Any]:
 _CONDITIONS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "tz")
 
 
-def _list(info: Any, classes: _Classes) -> Schema:
+def _list(info: Any, classes: _Classes) -> SchemaNode:
     return {"list": _schema(info.item_type, classes)}
 
 
-def _set(info: Any, classes: _Classes) -> Schema:
+def _set(info: Any, classes: _Classes) -> SchemaNode:
     return {"set": _schema(info.item_type, classes)}
 
 
-def _tuple(info: inspect.TupleType, classes: _Classes) -> Schema:
+def _tuple(info: inspect.TupleType, classes: _Classes) -> SchemaNode:
     return {"tuple": [_schema(item, classes) for item in info.item_types]}
 
 
-def _dict(info: Any, classes: _Classes) -> Schema:
+def _dict(info: Any, classes: _Classes) -> SchemaNode:
     return {"dict": [_schema(info.key_type, classes), _schema(info.value_type, classes)]}
 
 
-def _union(info: inspect.UnionType, classes: _Classes) -> Schema:
+def _union(info: inspect.UnionType, classes: _Classes) -> SchemaNode:
     conditions: dict[bytes, dict[str, Any]] = {}
-    plain: dict[bytes, Schema] = {}
+    plain: dict[bytes, SchemaNode] = {}
     for one in info.types:
         schema, limits = parted(_schema(one, classes))
         name = msgspec.json.encode(schema)
@@ -197,11 +197,11 @@ def _union(info: inspect.UnionType, classes: _Classes) -> Schema:
     return choices[0] if len(choices) == 1 else {"union": sorted(choices, key=msgspec.json.encode)}
 
 
-def _literal(info: inspect.LiteralType, _: _Classes) -> Schema:
+def _literal(info: inspect.LiteralType, _: _Classes) -> SchemaNode:
     return {"values": list(info.values)}
 
 
-def _enum(info: inspect.EnumType, _: _Classes) -> Schema:
+def _enum(info: inspect.EnumType, _: _Classes) -> SchemaNode:
     kind: Any = info.cls
     members = {member.name: member.value for member in kind}
     if issubclass(info.cls, Flag):  # a value may be several members at once
@@ -209,19 +209,19 @@ def _enum(info: inspect.EnumType, _: _Classes) -> Schema:
     return {"enum": members}
 
 
-def _custom(info: inspect.CustomType, _: _Classes) -> Schema:
+def _custom(info: inspect.CustomType, _: _Classes) -> SchemaNode:
     return _by_name(info.cls)
 
 
-def _metadata(info: inspect.Metadata, classes: _Classes) -> Schema:
+def _metadata(info: inspect.Metadata, classes: _Classes) -> SchemaNode:
     return _schema(info.type, classes)
 
 
-def _class(info: Any, classes: _Classes) -> Schema:
+def _class(info: Any, classes: _Classes) -> SchemaNode:
     return {"class": classes.name(info)}
 
 
-_DESCRIBED: Mapping[type, Callable[[Any, _Classes], Schema]] = {
+_DESCRIBED: Mapping[type, Callable[[Any, _Classes], SchemaNode]] = {
     inspect.ListType: _list,
     inspect.VarTupleType: _list,
     inspect.CollectionType: _list,
@@ -238,7 +238,7 @@ _DESCRIBED: Mapping[type, Callable[[Any, _Classes], Schema]] = {
 }
 
 
-def kind_of(schema: Schema) -> str:
+def kind_of(schema: SchemaNode) -> str:
     """The kind of a schema, empty for a scalar.
 
     >>> kind_of({"list": "int"})
@@ -247,7 +247,7 @@ def kind_of(schema: Schema) -> str:
     return "" if isinstance(schema, str) else next(iter(schema))
 
 
-def parted(schema: Schema) -> tuple[Schema, dict[str, Any]]:
+def parted(schema: SchemaNode) -> tuple[SchemaNode, dict[str, Any]]:
     """A schema without its conditions, and these."""
     return schema["limited"] if kind_of(schema) == "limited" else (schema, {})
 
@@ -261,7 +261,7 @@ def schema_text(of: TypeSchema) -> str:
     return text_of(of.schema, of.classes)
 
 
-def text_of(schema: Schema, classes: Mapping[str, ClassSchema], within: tuple[str, ...] = ()) -> str:
+def text_of(schema: SchemaNode, classes: Mapping[str, ClassSchema], within: tuple[str, ...] = ()) -> str:
     """A part of a schema as people write types. A class `within` which it stands is named, without its fields."""
     if isinstance(schema, str):
         return "None" if schema == "none" else schema

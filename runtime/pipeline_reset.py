@@ -17,7 +17,7 @@ from .reset_step import ResetStep
 from .systems import LogSystem, open_system
 from .systems.contract import System
 
-Steps = Callable[[Plan, System, Settings, Sequence[str] | None], AbstractContextManager[list[ResetStep]]]
+ResetSteps = Callable[[Plan, System, Settings, Sequence[str] | None], AbstractContextManager[list[ResetStep]]]
 """A context manager of an engine: it yields the steps of a reset, and the pipeline cannot run while it is open."""
 
 
@@ -93,7 +93,7 @@ def _check_names(name: str, given: object, what: str) -> None:
         raise UsageError(explain(f"{name}={given!r}", f"{what}, one or more", f"write {name}=['visits']"))
 
 
-def _steps(engine: str, inputs: Sequence[str] | None, keep_offsets: bool) -> Steps:
+def _steps(engine: str, inputs: Sequence[str] | None, keep_offsets: bool) -> ResetSteps:
     if engine not in ("local", "spark"):
         raise UsageError(explain(f"engine={engine!r}", '"local" or "spark"'))
     if inputs is not None:
@@ -103,5 +103,5 @@ def _steps(engine: str, inputs: Sequence[str] | None, keep_offsets: bool) -> Ste
         steps = import_module("..local.input_reset", __name__).input_steps
         return lambda plan, system, *_: steps(plan, system, inputs, keep_offsets=keep_offsets)
     # By name, so that Spark is imported for its own engine only.
-    engine_steps: Steps = import_module(f"..{engine}.reset_steps", __name__).reset_steps
+    engine_steps: ResetSteps = import_module(f"..{engine}.reset_steps", __name__).reset_steps
     return engine_steps

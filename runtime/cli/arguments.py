@@ -120,7 +120,7 @@ _output = partial(typer.Option, rich_help_panel="Streams to files")
 _spark = partial(typer.Option, rich_help_panel="Spark")
 _metrics = partial(typer.Option, rich_help_panel="Metrics")
 
-Outputs = Annotated[
+OutputOptions = Annotated[
     list[str] | None,
     _output(
         "--output",
@@ -168,7 +168,7 @@ OnceJson = Annotated[bool, typer.Option("--json", help="Print it once, as JSON."
 # produce, consume
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The file, plain or gzipped, - for standard input.")]
-FileFormat = Annotated[FormatName, typer.Option("--format", help="The format of the file.")]
+FormatOption = Annotated[FormatName, typer.Option("--format", help="The format of the file.")]
 NewPartitions = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Partitions of the stream; 1 if it is new.")
 ]
@@ -197,8 +197,8 @@ ValueFormat = Annotated[
 
 # state, reset
 
-Table = Annotated[str, typer.Argument(metavar="TABLE", help="The id of a table, or of a join of tables.")]
-Key = Annotated[str, typer.Argument(metavar="KEY", help="The key: text, a number, or JSON of a tuple.")]
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="The id of a table, or of a join of tables.")]
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The key: text, a number, or JSON of a tuple.")]
 ResetStates = Annotated[
     list[str] | None,
     typer.Option("--state", metavar="OPERATOR", help="Remove the state of this operator; repeat it for more."),

@@ -47,7 +47,7 @@ class RunArguments:
     skip_malformed: words.SkipMalformedInput = False
     partitions: words.InputPartitions = None
     append: words.Append = False
-    outputs: words.Outputs = None
+    outputs: words.OutputOptions = None
     raw: words.Raw = False
     master: words.Master = None
     spark_conf: words.SparkConf = None

@@ -22,8 +22,8 @@ state = typer.Typer(
 @state.command("get")
 def get_verb(
     target: words.Target,
-    operator: words.Table,
-    key: words.Key,
+    operator: words.TableArgument,
+    key: words.KeyArgument,
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     state_dir: words.StateDir = None,
@@ -44,7 +44,7 @@ def get_verb(
 @state.command("scan")
 def scan_verb(
     target: words.Target,
-    operator: words.Table,
+    operator: words.TableArgument,
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     state_dir: words.StateDir = None,

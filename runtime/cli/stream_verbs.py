@@ -13,7 +13,7 @@ def produce_verb(
     file: words.File,
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
-    format: words.FileFormat = "lines",
+    format: words.FormatOption = "lines",
     partitions: words.NewPartitions = None,
     key_field: words.KeyField = None,
     timestamp_field: words.TimestampField = None,

@@ -24,7 +24,7 @@ MOST_LATE = 0.1
 FEWEST = 10
 """Of fewer messages the share says little."""
 
-Counts = Mapping[str, int]
+NumberByName = Mapping[str, int]
 
 _log = logging.getLogger(LOGGER)
 
@@ -48,7 +48,7 @@ class SuspiciousTimes:
             if source.timestamp is None and source.id in windowed:
                 self._warn_of_missing_timestamp(source, windowed[source.id])
 
-    def check(self, highs: Counts, given: Counts, late: Counts) -> None:
+    def check(self, highs: NumberByName, given: NumberByName, late: NumberByName) -> None:
         """Check the largest timestamp of each source, in ms since epoch, and by operator how many messages it was given
         since the run began and how many of them were late."""
         for stream, high in highs.items():
@@ -57,7 +57,7 @@ class SuspiciousTimes:
         if self._clock() - self._since >= MINUTE:
             self._check_late(given, late)
 
-    def finish(self, highs: Counts, given: Counts, late: Counts) -> None:
+    def finish(self, highs: NumberByName, given: NumberByName, late: NumberByName) -> None:
         """Check once more at the end of the run, also the late messages of the last, incomplete minute."""
         self.check(highs, given, late)
         self._check_late(given, late)
@@ -75,7 +75,7 @@ class SuspiciousTimes:
             )
             self._warn(f"times of {source.stream}", explain(wrong, "ms since epoch", remedy, source.origin))
 
-    def _check_late(self, given: Counts, late: Counts) -> None:
+    def _check_late(self, given: NumberByName, late: NumberByName) -> None:
         for id, number in late.items():
             more, of = number - self._late.get(id, 0), given.get(id, 0) - self._given.get(id, 0)
             if of >= FEWEST and more > MOST_LATE * of:

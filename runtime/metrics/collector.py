@@ -7,11 +7,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from ..report import Histogram, Progress, Sample
-from .definitions import BY_NAME, COMMON, PREFIX, Kind, MetricDefinition
+from .definitions import BY_NAME, COMMON, PREFIX, MetricDefinition, MetricKind
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
-_FAMILIES: Mapping[Kind, type[Family]] = {
+_FAMILIES: Mapping[MetricKind, type[Family]] = {
     "counter": CounterMetricFamily,
     "gauge": GaugeMetricFamily,
     "histogram": HistogramMetricFamily,

@@ -27,7 +27,7 @@ Answer = tuple[int, str, Body]
 Answering = Callable[[str, str], Answer]
 """Answers a request, by its path and its `Accept` header."""
 
-Address = tuple[str, int]
+HostPort = tuple[str, int]
 """A host and a port, 0 for any that is free."""
 
 NOT_THIS_HOST = (
@@ -67,7 +67,7 @@ class BoundedServer(ThreadingHTTPServer):
 
     def __init__(
         self,
-        address: Address,
+        address: HostPort,
         handler: Callable[..., BaseHTTPRequestHandler],
         limits: Limits,
         clock: Callable[[], float],
@@ -206,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve_at(
-    address: Address,
+    address: HostPort,
     answer: Answering,
     names: frozenset[str],
     limits: Limits,

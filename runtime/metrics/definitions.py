@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["counter", "gauge", "histogram"]
+MetricKind = Literal["counter", "gauge", "histogram"]
 
 PREFIX = "fluvial_"
 COMMON = ("pipeline", "container")
@@ -20,7 +20,7 @@ class MetricDefinition:
     `engines` report the metric. `bounds` are the bucket bounds of a histogram."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     labels: tuple[str, ...]
     engines: tuple[str, ...]
     meaning: str

@@ -12,8 +12,8 @@ from msgspec import inspect as types
 from .avro_code import Code
 from .avro_numbers import NUMBERS, SIZES, UPPER, read_number, read_size
 from .avro_types import LOGICAL, TYPES, Unfit, class_of, described, fitting, identifier, open_twin, optional
+from .registry_serdes import Read
 
-Read = Callable[[bytes], Any]
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _TOOLS = {"NUMBERS": NUMBERS, "SIZES": SIZES, "number": read_number, "size": read_size, "six": UPPER.get}
 

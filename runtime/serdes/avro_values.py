@@ -23,7 +23,7 @@ from .avro_documents import document_value
 from .avro_reader import compiled_reader
 from .avro_writer import compiled_writer
 from .registry_serdes import IN_REGISTRY, Keep, Read, registered
-from .schemas import Kind, Schema
+from .schemas import Schema, SchemaKind
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -101,7 +101,7 @@ def avro(
 class AvroFormat:
     """Writes values of a type with a schema, and reads them."""
 
-    kind: Kind = "AVRO"
+    kind: SchemaKind = "AVRO"
     form: str | None = None
 
     def __init__(self, text: str, type: Any) -> None:

@@ -16,7 +16,7 @@ from ...dsl.validation import explain
 from .framing import path_bytes, split_path
 from .protobuf_layout import message_layout
 from .registry_serdes import IN_REGISTRY, Keep, Read, registered
-from .schemas import Kind, Reference, Schema
+from .schemas import Reference, Schema, SchemaKind
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -73,7 +73,7 @@ def protobuf(
 class ProtobufFormat:
     """Writes and reads messages of a class."""
 
-    kind: Kind = "PROTOBUF"
+    kind: SchemaKind = "PROTOBUF"
     form: str | None = "serialized"
 
     def __init__(self, message: type[Message]) -> None:

@@ -7,7 +7,7 @@ from ...dsl.errors import PipelineError, SystemProblem
 from ...dsl.origin import Origin, here
 from ...dsl.validation import explain, require
 from .framing import head, split
-from .schemas import Kind, Schema
+from .schemas import Schema, SchemaKind
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -22,10 +22,10 @@ Keep = Callable[[str, Schema], int | None]
 """The version of a schema under a subject, if the subject has it."""
 
 
-class Format(Protocol):
+class RegistryFormat(Protocol):
     """Writes values of one type with one schema, and reads values that were written with any schema."""
 
-    kind: Kind
+    kind: SchemaKind
 
     def write(self, value: Any) -> bytes:
         """Encode a value; raises ValueError for a value that the schema does not describe."""
@@ -50,7 +50,13 @@ class RegistryCodec:
     """Writes values of a format under a subject of a registry, and reads them by the id that each message has."""
 
     def __init__(
-        self, format: Format, registry: "Registry", subject: str, register: bool, normalize: bool, origin: Origin
+        self,
+        format: RegistryFormat,
+        registry: "Registry",
+        subject: str,
+        register: bool,
+        normalize: bool,
+        origin: Origin,
     ) -> None:
         self._arguments = (format, registry, subject, register, normalize, origin)
         self._format, self._registry, self._subject, self._register, self._normalize, self._origin = self._arguments
@@ -122,7 +128,7 @@ class RegistryCodec:
 
 
 def registered(
-    what: str, format: Format, registry: "Registry | None", subject: str | None, register: bool, normalize: bool
+    what: str, format: RegistryFormat, registry: "Registry | None", subject: str | None, register: bool, normalize: bool
 ) -> RegistryCodec | None:
     """The serde that uses a registry, None without one; `what` names it in errors."""
     for name, value in (("register", register), ("normalize", normalize)):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["AVRO", "PROTOBUF"]
+SchemaKind = Literal["AVRO", "PROTOBUF"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Reference:
 class Schema:
     """A schema: for Avro its JSON, for Protobuf the file's descriptor in base64."""
 
-    kind: Kind
+    kind: SchemaKind
     text: str
     references: tuple[Reference, ...] = ()
 

@@ -10,9 +10,8 @@ from ...planner.plan import Plan
 from ...planner.stream_names import intermediate
 from ...planner.type_inference import flows
 from ..kernel.time.border_watermarks import TRAILER_SIZE, without_trailer
-from .decoded_outputs import Decoder
+from .decoded_outputs import Decode, Decoder
 
-Decode = Callable[[bytes], Any]
 Reader = Callable[[Iterable[Record]], Iterator[Message[Any]]]
 """Turns records of a stream into messages, without the control messages of Fluvial."""
 

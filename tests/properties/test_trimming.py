@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fluvial.dsl.message import Record
 from fluvial.planner.task_assignment import assign
-from fluvial.runtime.local.coordination.assignments import Assignment, CoordinatorState, Presence, State
+from fluvial.runtime.local.coordination.assignments import Assignment, CoordinatorState, Presence, RunPhase
 from fluvial.runtime.systems.log import LogProducer, LogReader, LogSystem
 from generators.how_many import examples
 
@@ -179,7 +179,7 @@ class TrimmingContainers(RuleBasedStateMachine):
     def tasks_of(self, container: int) -> list[int]:
         return [number for number, name in enumerate(NAMES) if self.assignment.tasks[name] == container]
 
-    def tell(self, container: int, incarnation: str, state: State) -> None:
+    def tell(self, container: int, incarnation: str, state: RunPhase) -> None:
         self.presences[container] = Presence(
             container=container,
             generation=self.assignment.generation,

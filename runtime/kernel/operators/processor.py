@@ -21,7 +21,7 @@ from .state_entries import Entries, KeyScope, StateNamespace, key_and_name, unde
 _RUN = b"run"
 """The entry with the last run that has reached the end of its input."""
 
-Emit = Callable[[bytes, Any, int, Headers], None]
+EmitMessage = Callable[[bytes, Any, int, Headers], None]
 """Passes on a value: key bytes, value, timestamp, headers."""
 
 
@@ -40,7 +40,7 @@ class ProcessContext:
     watermark: int
     processor: KeyedProcessor[Any, Any, Any]
     decode_key: Callable[[bytes], Any]
-    emit: Emit
+    emit: EmitMessage
     fail: Callable[[bytes, Timer, int, BaseException], None]
     schedule: Callable[[int], None]
     firing: Callable[[int], None]
@@ -132,7 +132,7 @@ class ProcessOperator:
         self._passed = context.watermark
         self._next_due = END
         self._ended = False
-        self.sides: dict[str, Emit] = {}
+        self.sides: dict[str, EmitMessage] = {}
         self._scope = KeyScope()
         namespace = StateNamespace(
             context.id, context.backend, context.empty, self._schedule, context.watermark, self._scope

@@ -12,9 +12,9 @@ from .watermarks import WatermarkGraph
 
 Accepts = Callable[[ControlMessage], bool]
 """Whether a control message is of this run and assignment. Any other ends no input."""
-Report = tuple[str, int, int, bool]
+WatermarkReport = tuple[str, int, int, bool]
 """The stream, the number of the producer, its watermark, and whether it is idle."""
-Counts = Callable[[str], int]
+CountOf = Callable[[str], int]
 """A number of messages of a stream."""
 _MANY = 256
 """Trailers that are remembered: a few of each producer."""
@@ -36,7 +36,7 @@ class InputProgress:
         position: Position,
         producers: Mapping[str, int],
         accepts: Accepts,
-        opened: Counts = lambda _: 0,
+        opened: CountOf = lambda _: 0,
     ) -> None:
         self.inputs = inputs
         # The position of an input that the stage no longer has is kept, for the input may come back.
@@ -98,7 +98,7 @@ class InputProgress:
             if before is None or before <= self._watermarks.stream(stream):
                 self._watermarks.set_stream(stream, producers.least(stream)[0], idle=False)
 
-    def report_all(self, reports: Iterable[Report]) -> None:
+    def report_all(self, reports: Iterable[WatermarkReport]) -> None:
         """Report the watermarks of several producers at once. Their order does not matter."""
         streams: dict[str, None] = {}
         for stream, producer, watermark, idle in reports:
@@ -150,7 +150,7 @@ class InputProgress:
         """Whether an input has ended: no more of it comes in this run."""
         return self._watermarks.stream(stream) == END
 
-    def position(self, floor: Callable[[str], int | None], landed: Counts = lambda _: 0) -> Position:
+    def position(self, floor: Callable[[str], int | None], landed: CountOf = lambda _: 0) -> Position:
         """The position after the messages that have landed.
 
         `floor(stream)` is the watermark of the oldest message in flight. After a crash that message is read again, and

@@ -11,7 +11,7 @@ from ..state_cache import StateBackend
 from ..time.bounds import START
 from ..value_copies import UNCHANGING, own_copy
 
-Emit = Callable[[bytes, Pane[Any, Any], int, Headers], None]
+EmitPane = Callable[[bytes, Pane[Any, Any], int, Headers], None]
 """Passes on a pane: key bytes, pane, timestamp, headers."""
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class WindowContext:
     decode_key: Callable[[bytes], Any]
     lateness: int
     accumulate: bool
-    emit: Emit
+    emit: EmitPane
     fail: Callable[[bytes, Pane[Any, Any], int, BaseException], None]
     late: Callable[[bytes, Any, int, Headers], None]
     schedule: Callable[[int], None]

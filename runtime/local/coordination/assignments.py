@@ -12,7 +12,7 @@ from ..saved_record import read_saved
 
 VERSION = 1
 
-State = Literal["starting", "running", "done"]
+RunPhase = Literal["starting", "running", "done"]
 """Of a container: it has joined the run; its tasks run; its tasks have reached the end of the run."""
 
 
@@ -42,7 +42,7 @@ class Presence(Struct, frozen=True, kw_only=True):
     generation: int
     run: str
     incarnation: str
-    state: State
+    state: RunPhase
     process: str = ""
 
 

@@ -16,7 +16,7 @@ from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, StreamPartition, System
 from ...systems.errors import Fenced
 from ...systems.provisioning import frozen_ends
-from .assignments import Assignment, CoordinatorState, Presence, RequestedRun, State, begin, joins
+from .assignments import Assignment, CoordinatorState, Presence, RequestedRun, RunPhase, begin, joins
 from .coordinator_stream import Coordinator, MembershipMonitor
 
 PartitionEnds = dict[StreamPartition, int]
@@ -135,7 +135,7 @@ class PlaceGuard:
         state, _ = self._coordinator.read()
         return state.other_publishers(self.membership.container)
 
-    def announce(self, state: State) -> None:
+    def announce(self, state: RunPhase) -> None:
         """Write the state of this container to the coordinator stream: "running" once earlier generations are fenced
         and its tasks are open, "done" once its tasks have reached the end of the run."""
         if self._coordinator is not None and self._presence is not None:

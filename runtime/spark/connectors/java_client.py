@@ -6,7 +6,7 @@ from pathlib import Path
 from ....dsl.errors import UnsupportedError
 from ....dsl.validation import explain
 
-Settings = Mapping[str, object]
+ClientSettings = Mapping[str, object]
 
 _SAME = (
     "isolation.level",
@@ -63,7 +63,7 @@ _OF_ACCESS = ("security.", "sasl.", "ssl.", "oauth", "enable.sasl", "enable.ssl"
 """Prefixes of settings that control access. All other settings only tune librdkafka."""
 
 
-def java_settings(settings: Settings) -> dict[str, str]:
+def java_settings(settings: ClientSettings) -> dict[str, str]:
     """The settings of Kafka's Java client that stand for these of librdkafka. Settings that only tune librdkafka are
     left out.
 
@@ -122,7 +122,7 @@ _BY_TABLE: tuple[tuple[Mapping[str, str], Callable[[str, object], str]], ...] = 
 )
 
 
-def _login(settings: Settings) -> dict[str, str]:
+def _login(settings: ClientSettings) -> dict[str, str]:
     if not any(name in settings for name in _LOGIN):
         return {}
     mechanism = str(settings.get("sasl.mechanism", settings.get("sasl.mechanisms", ""))).upper()

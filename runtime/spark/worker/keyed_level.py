@@ -15,7 +15,7 @@ from ...kernel.stage import StageTask
 from ...kernel.state_cache import Change
 from ...kernel.time.bounds import START
 from ...kernel.time.idle_sources import newly_idle
-from ...kernel.time.input_progress import Report
+from ...kernel.time.input_progress import WatermarkReport
 from ...kernel.time.position import Position
 from ...systems.provisioning import bootstrap_streams
 from ..lowering.levels import Levels
@@ -151,7 +151,7 @@ class _BucketStage:
             reports += self._idle_reports({(watermark.stream, watermark.producer) for watermark in watermarks})
         self.task.inputs.report_all(reports)
 
-    def _idle_reports(self, heard: AbstractSet[tuple[str, int]]) -> Iterator[Report]:
+    def _idle_reports(self, heard: AbstractSet[tuple[str, int]]) -> Iterator[WatermarkReport]:
         """Report the source partitions that have been silent for `idle_after`: they are idle, and their watermark
         advances with the processing time. `heard` are the producers that have sent a watermark in this batch."""
         now, inputs = self._clock, self.task.inputs

@@ -17,8 +17,8 @@ from .index import Extent, LogIndex, Published, extents_of
 from .journal import Journal
 from .segments import Segment, Segments, segment_path
 
-Checkpoints = Mapping[str, bytes]
-Unless = Callable[[Checkpoints], bool]
+CheckpointBytes = Mapping[str, bytes]
+Unless = Callable[[CheckpointBytes], bool]
 
 
 class Prepared(Struct, frozen=True, array_like=True):
@@ -57,7 +57,7 @@ def publish(
     segments: Segments,
     transactions: Iterable[Prepared],
     group: str = "",
-    checkpoints: Checkpoints | None = None,
+    checkpoints: CheckpointBytes | None = None,
     unless: Unless | None = None,
 ) -> bool:
     """Publish transactions that are not visible yet, and checkpoints, in one entry. False where `unless` returned True.

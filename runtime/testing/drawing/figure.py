@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Look = Literal["sent", "idle", "late", "failed", "made"]
+MarkLook = Literal["sent", "idle", "late", "failed", "made"]
 """What a mark stands for: a message that was sent; one without a result; one that was late, or failed; an output."""
 
 BarLook = Literal["early", "on_time", "late"]
@@ -16,7 +16,7 @@ class Mark:
     x: float
     y: float
     sign: int | None
-    look: Look
+    look: MarkLook
     label: str
     tooltip: str
     before: bool = False
@@ -86,7 +86,7 @@ class AxisTick:
 class LegendEntry:
     """An entry of the legend: the sample that it shows, and the text beside it."""
 
-    sample: Look | Literal["pane", "watermark", "interval", "key"]
+    sample: MarkLook | Literal["pane", "watermark", "interval", "key"]
     text: str
     sign: int | None = None
 

@@ -8,7 +8,7 @@ from ....dsl.message import Message, Pane
 from ...kernel.windows.aligned import EVERYTHING
 from ..recording import RecordedMessage, Recording, Step
 from .axis import Axis, axis_of
-from .figure import Bar, Figure, FigureRow, Interval, LegendEntry, Look, Mark
+from .figure import Bar, Figure, FigureRow, Interval, LegendEntry, Mark, MarkLook
 from .labels import HEADING, SMALL, TEXT, Label, fitting, key_label, tooltip_text
 
 Across = Literal["event", "clock"]
@@ -61,7 +61,7 @@ class FigureFrame:
         """The number of a message's key."""
         return None if message.key is None else self.signs[key_label(message.key)]
 
-    def mark(self, entry: RecordedMessage, step: Step, y: float, look: Look) -> Mark:
+    def mark(self, entry: RecordedMessage, step: Step, y: float, look: MarkLook) -> Mark:
         """The mark of a message at a given y."""
         x, label = self.x(entry, step), fitting(self.options.label(entry.message.value))
         before = x + SIZE + 5 + TEXT.width(label) > WIDTH - 4
@@ -156,7 +156,7 @@ def pane_of(entry: RecordedMessage, options: Options) -> Pane[Any, Any] | None:
     return value if isinstance(value, Pane) and options.panes else None
 
 
-def look_of(step: Step) -> Look:
+def look_of(step: Step) -> MarkLook:
     """How the message of a step is drawn. Of several messages it is unknown which was late."""
     if len(step.sent) > 1:
         return "sent"
@@ -189,7 +189,7 @@ def samples(
         yield LegendEntry("interval", frame.options.interval_legend)
 
 
-_LOOKS: Mapping[Look, str] = {
+_LOOKS: Mapping[MarkLook, str] = {
     "sent": "sent",
     "idle": "nothing came of it",
     "late": "too late",

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..recording import RecordedMessage, Recording, Step, StreamLane
-from .figure import Bar, CauseLine, Figure, FigureRow, Interval, LegendEntry, Look, Mark
+from .figure import Bar, CauseLine, Figure, FigureRow, Interval, LegendEntry, Mark, MarkLook
 from .frame import BAR, HEAD, ROW, SIZE, FigureFrame, Options, frame_of, look_of, pane_of, samples, wanted
 from .labels import TEXT, title_of
 
@@ -84,7 +84,7 @@ def _marks(frame: FigureFrame, placed: _Placed) -> Iterator[Mark]:
             yield frame.mark(event.entry, event.step, placed.y[id(event.entry)], look)
 
 
-def _look(event: _Event, has_results: bool) -> Look:
+def _look(event: _Event, has_results: bool) -> MarkLook:
     if event.entry.lane.kind != "source":
         return "made"
     look = look_of(event.step)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fluvial.dsl import Pipeline
 from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record, pack_trailer
 from fluvial.runtime.kernel.time.bounds import END, START
-from fluvial.runtime.kernel.time.input_progress import Counts, InputProgress
+from fluvial.runtime.kernel.time.input_progress import CountOf, InputProgress
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.kernel.time.stage_input import StageInput
 from fluvial.runtime.kernel.time.watermark_node import WatermarkNode
@@ -19,7 +19,7 @@ WRITERS = 3
 TOLD = st.lists(st.tuples(st.integers(0, WRITERS - 1), st.integers(0, 30)), max_size=30)
 
 
-def inputs(*streams: str, position: Position | None = None, opened: Counts = lambda _: 0) -> InputProgress:
+def inputs(*streams: str, position: Position | None = None, opened: CountOf = lambda _: 0) -> InputProgress:
     """InputProgress by these names: "source" may be 5 ms out of order, the others are written by three tasks."""
     stream = Pipeline("p").stream("source", value=int, out_of_order=timedelta(milliseconds=5))
     source: Any = stream.operator
