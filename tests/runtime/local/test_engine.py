@@ -1,0 +1,114 @@
+"""The engine `local` as a whole: what a run prepares, in which order, and what it leaves behind."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from engines.sending import ProducingSystem
+from engines.targets import contents, write
+from fluvial.dsl import Message, Pipeline, SystemProblem
+from fluvial.planner import Settings, plan
+from fluvial.runtime.local.coordination.membership import ContainerId
+from fluvial.runtime.local.engine import run
+from fluvial.runtime.report import Report
+from fluvial.runtime.systems import MemorySystem
+
+
+class Calls:
+    """A sink that notes its calls, and fails at one of them."""
+
+    def __init__(self, fails: str = "") -> None:
+        self.made: list[str] = []
+        self.fails = fails
+
+    def open(self) -> None:
+        self._note("open")
+
+    def write(self, messages: Sequence[Message[str]]) -> None:
+        self._note(f"write {len(messages)}")
+
+    def flush(self) -> None:
+        self._note("flush")
+
+    def close(self) -> None:
+        self._note("close")
+
+    def _note(self, call: str) -> None:
+        self.made.append(call)
+        if call == self.fails:
+            raise ValueError(call)
+
+
+def copying() -> Pipeline:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str).send_to("out")
+    return pipeline
+
+
+def filled(system: MemorySystem) -> MemorySystem:
+    write(system, {"in": [[(None, b"a", 0, ())], [(None, b"b", 0, ())]]})
+    return system
+
+
+def started(pipeline: Pipeline, system: MemorySystem, **words: Any) -> Report:
+    return run(plan(pipeline, partitions={"in": 2}), system, words.pop("settings", Settings()), "end", None, **words)
+
+
+@pytest.mark.parametrize("make", [MemorySystem, ProducingSystem])
+def test_a_run_makes_its_streams_and_reports_what_it_did(make: type[MemorySystem]) -> None:
+    system = filled(make())
+    report = started(copying(), system)
+    assert (report.pipeline, report.engine, report.resumed) == ("p", "local", False)
+    assert report.read["in"] == 2
+    assert report.written["out"] == 2
+    assert sorted(record[1] or b"" for record in contents(system, "out")) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("make", [MemorySystem, ProducingSystem])
+def test_a_second_run_goes_on_behind_the_first(make: type[MemorySystem]) -> None:
+    system = filled(make())
+    started(copying(), system)
+    filled(system)
+    assert started(copying(), system).read["in"] == 2
+    assert len(contents(system, "out")) == 4
+
+
+def test_a_container_that_has_done_its_part_reports_nothing_more() -> None:
+    system, pipeline = filled(MemorySystem()), Pipeline("p")
+    pipeline.stream("in", value=str).send_to("out")
+    first = ContainerId(0, 2)
+    assert started(pipeline, system, container_id=first).read == {"in": 1}
+    again = started(pipeline, system, container_id=first)
+    assert (again.read, again.written) == ({}, {})
+
+
+def test_a_plan_that_is_refused_has_made_no_stream() -> None:
+    system, changed = ProducingSystem(), copying()
+    filled(system)
+    started(copying(), system)
+    before = system.admin().streams()
+    system.admin().remove("in")
+    filled(system)
+    changed.stream("in2", value=str).send_to("new")
+    with pytest.raises(SystemProblem, match="is not the one"):
+        run(plan(changed, partitions={"in": 2, "in2": 1}), system, Settings(), "end", None)
+    assert system.admin().streams() == before
+
+
+def test_a_sink_is_opened_before_it_is_written_to_and_closed_in_the_end() -> None:
+    sink, pipeline = Calls(), Pipeline("p")
+    pipeline.stream("in", value=str).sink(sink, id="s")
+    started(pipeline, filled(MemorySystem()))
+    assert (sink.made[0], sink.made[-1], sink.made.count("open"), sink.made.count("close")) == ("open", "close", 1, 1)
+    assert "flush" in sink.made
+
+
+def test_a_sink_is_closed_also_where_the_run_fails_and_the_place_is_free_again() -> None:
+    sink, system, pipeline = Calls("flush"), filled(MemorySystem()), Pipeline("p")
+    pipeline.stream("in", value=str).sink(sink, id="s")
+    with pytest.raises(Exception, match="flush"):
+        started(pipeline, system)
+    assert sink.made[-1] == "close"
+    sink.fails = ""
+    assert started(pipeline, system).read == {"in": 2}
