@@ -9,7 +9,13 @@ from engines.sending import ProducingSystem
 from explained import assert_explains, error_of
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.errors import TakenOver
-from fluvial.runtime.local.coordination.assignments import Assignment, CoordinatorState, LivenessQuery, Presence, State
+from fluvial.runtime.local.coordination.assignments import (
+    Assignment,
+    CoordinatorState,
+    LivenessQuery,
+    Presence,
+    RunPhase,
+)
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator, MembershipMonitor, claimed
 from fluvial.runtime.systems import MemorySystem
 
@@ -18,7 +24,7 @@ SECOND = Assignment(generation=2, containers=1, tasks={"in/0": 0, "in/1": 0}, ru
 Make = Callable[[], MemorySystem]
 
 
-def presence(container: int, state: State = "running", incarnation: str = "first") -> Presence:
+def presence(container: int, state: RunPhase = "running", incarnation: str = "first") -> Presence:
     return Presence(
         container=container,
         generation=1,
