@@ -2,6 +2,8 @@
 
 import inspect
 from collections.abc import Callable
+from dataclasses import is_dataclass
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from .message import Message
@@ -26,6 +28,48 @@ def returned(fn: Callable[..., Any]) -> Any:
     # A name that exists for type checkers alone is no mistake of the user's: the type is not known, that is all.
     except (NameError, TypeError, AttributeError):
         return UNKNOWN
+
+
+def taken(fn: Callable[..., Any]) -> Any:
+    """The type a function is annotated to take as its first argument; UNKNOWN where nothing tells it for certain.
+
+    >>> def doubled(number: int) -> int:
+    ...     return 2 * number
+    >>> taken(doubled)
+    <class 'int'>
+    """
+    if not isinstance(fn, FunctionType | MethodType) or is_decorated(fn):
+        return UNKNOWN
+    try:
+        first = next(iter(inspect.signature(fn).parameters), "")
+        return get_type_hints(fn).get(first, UNKNOWN)
+    except (NameError, TypeError, AttributeError, ValueError, SyntaxError):
+        return UNKNOWN
+
+
+def is_decorated(fn: object) -> bool:
+    """Whether a function has the annotations of one that it wraps: it may take and return something else."""
+    return hasattr(fn, "__wrapped__")
+
+
+def contradicts(given: Any, wanted: Any) -> bool:
+    """Whether no value of the class `given` is one of `wanted`: known of plain builtins and dataclasses alone.
+
+    >>> contradicts(int, str), contradicts(int, float), contradicts(int, int | str)
+    (True, False, False)
+    """
+    if not (_is_plain(given) and _is_plain(wanted)) or {given, wanted} <= _NUMBERS:
+        return False
+    return not (issubclass(given, wanted) or issubclass(wanted, given))
+
+
+_NUMBERS = {int, float, bool}
+"""Builtins whose values Python takes for each other's."""
+
+
+def _is_plain(type_: Any) -> bool:
+    is_data = inspect.isclass(type_) and is_dataclass(type_) and not getattr(type_, "_is_protocol", False)
+    return is_data or type_ in (str, bytes, *_NUMBERS)
 
 
 def element(type_: Any) -> Any:

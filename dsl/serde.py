@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from .annotations import TypeForm
+from .annotations import TypeForm, is_decorated, returned
 from .errors import PipelineError
 from .finite import json_encoder
 from .functions import function
@@ -288,10 +288,14 @@ def key_serde(type_: Any) -> Serde[Any]:
         return _RAW[type_]
     if type_ is int:
         return Serde("int", int, _int_key, _decode_int, layout=_OURS)
-    parts = get_args(type_)
-    if get_origin(type_) is tuple and parts and all(part in (str, bytes, int) for part in parts):
+    if _is_tuple_key(type_):
         return Serde(type_name(type_), type_, _KEYS[tuple], msgspec.msgpack.Decoder(type_).decode, layout=_OURS)
     raise TypeError(f"{type_name(type_)} is not a type of key")
+
+
+def _is_tuple_key(type_: Any) -> bool:
+    parts = get_args(type_)
+    return get_origin(type_) is tuple and bool(parts) and all(part in (str, bytes, int) for part in parts)
 
 
 def source_key_serde(type_: Any) -> Serde[Any]:
@@ -332,3 +336,12 @@ def checked_key(what: str, key: Any) -> Any:
             explain(f"{what}: {error}", "str, bytes, int, a tuple of them, or a Serde", remedy)
         ) from None
     return key
+
+
+def check_returned_key(what: str, fn: Callable[..., Any], key: Any) -> None:
+    """Refuse a function that is annotated to return keys of another plain type than the one that is declared."""
+    given = returned(fn)
+    known = all(type_ in (str, bytes, int) or _is_tuple_key(type_) for type_ in (given, key))
+    good = not known or given == key or is_decorated(fn)
+    wrong = f"{what}: its function returns {type_name(given)}, and key_type={type_name(key)}"
+    require(good, PipelineError, wrong, "keys of the declared type", "correct key_type=, or the annotation")

@@ -13,7 +13,7 @@ from .message import Message
 from .operators.calls import checked_call, remote_call
 from .operators.graph import OperatorGraph
 from .remote_table import RemoteTable, check_write
-from .serde import Serde, checked_key, checked_value
+from .serde import Serde, check_returned_key, checked_key, checked_value
 from .sink import Sink, check_sink
 from .table import Table, check_put
 from .validation import explain, require, stream_name
@@ -217,6 +217,7 @@ class MessageStream(Generic[V]):
                 explain(wrong, "a key type", "pass key_type=str, or annotate what the function returns")
             )
         key = checked_key(f"partition_by {id!r}", declared)
+        check_returned_key(f"partition_by {id!r}", fn, key)
         type_ = None if value is None else checked_value(f"partition_by {id!r}", value)
         tail = self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=type_)
         keyed: KeyedStream[K, V] = self._graph.keyed_stream(self._graph, tail)
@@ -329,6 +330,12 @@ class MessageStream(Generic[V]):
                 raise PipelineError(explain(f"{name} on a stream without a key", "a keyed stream", remedy))
             remedy = "use one of them, or map(fn) for a function of your own"
             raise no_such_verb(self, name, [] if name.startswith("_") else dir(self._graph.keyed_stream), remedy)
+
+        def __iter__(self) -> Any:
+            remedy = "write the messages with send_to(name), run the pipeline, and read them with fluvial consume name"
+            remedy += "; in a test with PipelineDriver(pipeline).read(name)"
+            wrong = f"{self!r} was iterated: a stream describes messages, and holds none"
+            raise PipelineError(explain(wrong, "a verb, such as map(fn) or send_to(name)", remedy))
 
         def __getattribute__(self, name: str) -> Any:
             found = object.__getattribute__(self, name)

@@ -1,12 +1,13 @@
 """The verbs of a stream: which record each adds, what handle it returns, and what is refused where it stands."""
 
 from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any
 
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import KeyedStream, MessageStream, Pipeline, PipelineError
+from fluvial.dsl import INT64, KeyedStream, MessageStream, Pipeline, PipelineError
 from fluvial.dsl import operators as ops
 
 
@@ -77,6 +78,45 @@ def test_the_type_of_a_key_is_taken_from_the_function_unless_it_is_given() -> No
     told: MessageStream[str] = words().partition_by(str.encode, id="by", key_type=bytes)
     records = [annotated, told]
     assert [getattr(one.operator, "key", None) for one in records] == [int, bytes]
+
+
+def pair(word: str) -> tuple[str, int]:
+    return word, len(word)
+
+
+def is_long(word: str) -> bool:
+    return len(word) > 9
+
+
+@pytest.mark.parametrize(("fn", "key_type"), [(length, str), (str, int), (pair, tuple[str, str]), (pair, str)])
+def test_a_key_type_that_contradicts_the_annotation_is_refused(fn: Any, key_type: Any) -> None:
+    raised = error_of(lambda: words().partition_by(fn, id="by", key_type=key_type), PipelineError)
+    assert_explains(raised, "partition_by 'by': its function returns ", None, "the declared type", "correct key_type=")
+
+
+def test_a_key_type_that_may_be_right_is_accepted() -> None:
+    anything: Any = words()
+
+    def either(word: str) -> int | str:
+        return word
+
+    @wraps(length)
+    def in_text(word: str) -> str:
+        return str(length(word))
+
+    for id, fn, key_type in (
+        ("bool", is_long, int), ("union", either, str), ("wrapped", in_text, str), ("serde", length, INT64),
+        ("unknown", lambda word: word, str), ("tuple", pair, tuple[str, int]),
+    ):  # fmt: skip
+        anything.partition_by(fn, id=id, key_type=key_type)
+
+
+@pytest.mark.parametrize("iterate", [list, set, lambda stream: [*stream], lambda stream: 1 in stream])
+def test_a_stream_that_is_iterated_says_how_to_read_it(iterate: Any) -> None:
+    keyed = words().partition_by(length, id="by")
+    for stream in words(), keyed:
+        raised = error_of(partial(iterate, stream), PipelineError)
+        assert_explains(raised, "was iterated", None, "a verb", "read them with fluvial consume name")
 
 
 def test_send_to_ends_a_path_under_the_key_that_is_asked_for() -> None:
