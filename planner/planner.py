@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from ..dsl import operators as ops
 from ..dsl.pipeline import Pipeline
 from . import validation
+from .annotation_checks import check_annotations
 from .flow import Flow, shown
 from .kinds import PLANNER_KINDS, OperatorState
 from .own_streams import check_own_streams
@@ -43,6 +44,7 @@ def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, set
     check_own_streams(pipeline)
     validation.check_formats(pipeline, known)
     validation.check_kinds(pipeline, known)
+    check_annotations(pipeline, known)
     validation.check_tables(pipeline)
     sizes = counts(pipeline, partitions, settings)
     members = cut(pipeline)

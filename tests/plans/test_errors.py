@@ -88,7 +88,7 @@ def test_an_output_of_two_formats_names_both_lines() -> None:
 )
 def test_several_types_of_one_format_may_go_to_one_stream(kinds: Any) -> None:
     pipeline: Any = Pipeline("p")
-    words = pipeline.stream("a", value=str)
+    words = pipeline.stream("a", value=str).map(lambda word: word)  # of no known type
     for kind in kinds:
         words.send_to("c", value=kind)
     plan(pipeline)

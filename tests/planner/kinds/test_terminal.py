@@ -25,7 +25,7 @@ def sent(**options: Any) -> tuple[Pipeline, Plan]:
 
 def test_an_output_has_the_type_of_its_messages_unless_another_is_given() -> None:
     assert sent()[1].stream("out").value == "str"
-    assert sent(value=bytes)[1].stream("out").value == "bytes"
+    assert sent(value=str | None)[1].stream("out").value == "str | None"
 
 
 def test_the_type_is_declared_where_it_is_given() -> None:

@@ -251,7 +251,7 @@ CASES: list[tuple[Callable[[Any], None], str, str]] = [
         "call the function",
     ),
     (
-        lambda s: s.send_to("out", value=str),
+        lambda s: s.map(lambda n: n).send_to("out", value=str),
         "its value of type int cannot be encoded as str for the stream out",
         "Serde",
     ),

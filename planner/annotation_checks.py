@@ -1,0 +1,58 @@
+"""Checks of annotations against the types that flow: a function gets what it is annotated to take, and an output what
+it declares. Certain contradictions alone are refused: of plain builtins and dataclasses."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
+from typing import Any
+
+from ..dsl import operators as ops
+from ..dsl.annotations import contradicts, is_decorated, taken
+from ..dsl.errors import PlanError
+from ..dsl.operators.labels import function_name
+from ..dsl.pipeline import Pipeline
+from ..dsl.serde import type_name
+from ..dsl.validation import explain
+from .flow import Flow
+from .type_inference import typed_by
+
+
+def check_annotations(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
+    """Refuse a function that is annotated to take other values than it gets, and an output of another type."""
+    for operator in pipeline.operators:
+        if not operator.inputs or not _is_certain(pipeline, operator.inputs[0]):
+            continue
+        given = flows[operator.inputs[0]].value
+        for fn in _functions(operator):
+            _check_taken(operator, fn, given)
+        if isinstance(operator, ops.SendTo):
+            _check_sent(operator, given)
+
+
+def _is_certain(pipeline: Pipeline, source: str) -> bool:
+    """Whether no decorator may have changed what the annotations say of an operator's values."""
+    declaring = typed_by(pipeline, pipeline.operator(source))
+    return not any(is_decorated(getattr(operator.async_call or operator, "fn", None)) for operator in declaring)
+
+
+def _functions(operator: ops.Operator) -> Iterator[Callable[..., Any]]:
+    """The functions that an operator calls with a value of its input alone."""
+    if isinstance(operator, ops.Map | ops.Filter | ops.FlatMap | ops.PartitionBy):
+        yield operator.fn
+    if isinstance(operator, ops.Split):
+        yield from operator.predicates
+
+
+def _check_taken(operator: ops.Operator, fn: Callable[..., Any], given: Any) -> None:
+    wanted = taken(fn)
+    if contradicts(given, wanted):
+        wrong = f"{operator.label} gets {type_name(given)}, and {function_name(fn)} takes {type_name(wanted)}"
+        remedy = "correct the annotation, or the type of what comes before it"
+        raise PlanError(explain(wrong, "a function that takes the values of the stream", remedy, operator.origin))
+
+
+def _check_sent(operator: ops.SendTo, given: Any) -> None:
+    # JSON writes one dataclass as it writes another with the same fields.
+    if contradicts(given, operator.value) and not (is_dataclass(given) and is_dataclass(operator.value)):
+        wrong = f"{operator.label} gets {type_name(given)}, and value={type_name(operator.value)}"
+        remedy = "correct value=, or the annotation of the function before; or turn the values into others with map"
+        raise PlanError(explain(wrong, "values of the declared type", remedy, operator.origin))

@@ -1,0 +1,158 @@
+"""Checks of annotations against the types that flow: certain contradictions are refused, and nothing else."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any, NewType, Protocol, TypedDict, TypeVar, runtime_checkable
+
+import pytest
+
+from explained import error_of
+from fluvial.dsl import INT64, Pipeline, PlanError
+from fluvial.dsl.annotations import contradicts, taken
+from fluvial.planner import plan
+from fluvial.planner.annotation_checks import check_annotations
+from fluvial.planner.type_inference import flows
+
+T = TypeVar("T")
+Cents = NewType("Cents", int)
+
+
+@dataclass
+class Order:
+    item: str
+
+
+@dataclass
+class Express(Order):
+    hours: int
+
+
+@dataclass
+class Visit:
+    page: str
+
+
+class Row(TypedDict):
+    item: str
+
+
+@runtime_checkable
+class HasItem(Protocol):
+    item: str
+
+
+def gives(type_: Any) -> Any:
+    """A function that is annotated to return a type, and takes anything."""
+
+    def fn(value: Any) -> Any:
+        return value
+
+    fn.__annotations__ = {"return": type_}
+    return fn
+
+
+def takes(type_: Any) -> Any:
+    """A function that is annotated to take a type."""
+
+    def fn(value: Any) -> Any:
+        return value
+
+    fn.__annotations__ = {"value": type_}
+    return fn
+
+
+def decorated(fn: Any) -> Any:
+    @wraps(fn)
+    def called(value: Any) -> Any:
+        return fn(value)
+
+    return called
+
+
+def checked(written: Callable[[Any], None], value: Any = str) -> None:
+    pipeline = Pipeline("p")
+    written(pipeline.stream("in", value=value))
+    check_annotations(pipeline, flows(pipeline))
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"), [(int, str), (str, int), (Order, str), (bytes, str), (str, bytes), (int, bytes), (str, Order)]
+)
+def test_an_output_of_another_type_is_refused(given: Any, wanted: Any) -> None:
+    for write in (
+        lambda stream: stream.map(gives(given)).send_to("out", value=wanted),
+        lambda stream: stream.flat_map(gives(list[given])).filter(bool).send_to("out", value=wanted),
+    ):
+        assert f"value={wanted.__name__}" in str(error_of(partial(checked, write), PlanError))
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (int, float), (float, int), (bool, int), (int, int | str), (int | str, str), (None, str), (Any, str),
+        (int, INT64), (str, INT64), (Express, Order), (Order, Express), (Order, Visit), (Row, dict[str, str]),
+        (dict, Row), (Order, Row), (Cents, str), (T, str), (object, str), (str | None, str), (list[int], str),
+    ],
+)  # fmt: skip
+def test_an_output_that_may_be_right_is_accepted(given: Any, wanted: Any) -> None:
+    checked(lambda stream: stream.map(gives(given)).send_to("out", value=wanted))
+
+
+def test_the_declared_type_of_a_source_counts() -> None:
+    error = error_of(lambda: checked(lambda stream: stream.send_to("out", value=str), int), PlanError)
+    assert "send_to out gets int, and value=str" in str(error)
+
+
+VERBS: list[Callable[[Any, Any], Any]] = [
+    lambda stream, fn: stream.map(fn),
+    lambda stream, fn: stream.filter(fn),
+    lambda stream, fn: stream.flat_map(fn),
+    lambda stream, fn: stream.split(fn)[1],
+    lambda stream, fn: stream.partition_by(fn, id="by", key_type=str, value=str),
+]
+
+
+def called_by(verb: Callable[[Any, Any], Any], fn: Any, stream: Any) -> None:
+    verb(stream, fn)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_function_that_takes_other_values_is_refused(verb: Callable[[Any, Any], Any]) -> None:
+    for given, wanted in (str, int), (int, str), (Order, int), (Order, Visit), (bytes, str):
+        error = error_of(partial(checked, partial(called_by, verb, takes(wanted)), given), PlanError)
+        assert f"gets {given.__name__}, and fn takes {wanted.__name__}" in str(error)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_function_that_may_take_the_values_is_accepted(verb: Callable[[Any, Any], Any]) -> None:
+    for given, wanted in (
+        (int, float), (float, int), (Express, Order), (Order, HasItem), (Order, object), (str, Any), (str, str | int),
+        (str, T), (str, "Missing"), (INT64, str), (int | str, str), (dict[str, str], Row), (str, Cents),
+    ):  # fmt: skip
+        checked(partial(called_by, verb, takes(wanted)), given)
+    for fn in decorated(takes(int)), partial(takes(int)), str.upper, lambda word: word:
+        checked(partial(called_by, verb, fn))
+
+
+def test_what_a_decorator_may_change_is_accepted() -> None:
+    checked(lambda stream: stream.map(decorated(gives(int))).filter(takes(str)).send_to("out", value=str))
+
+
+def test_a_plan_checks_annotations() -> None:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).map(takes(int)).send_to("out")
+    assert "map(fn) gets str, and fn takes int" in str(error_of(lambda: plan(pipeline), PlanError))
+
+
+def test_what_a_method_takes_is_known() -> None:
+    class Shop:
+        def priced(self, order: Order) -> int:
+            return len(order.item)
+
+    assert taken(Shop().priced) is Order
+
+
+def test_classes_that_are_neither_builtin_nor_dataclass_contradict_nothing() -> None:
+    assert not contradicts(Row, str)
+    assert not contradicts(str, HasItem)
