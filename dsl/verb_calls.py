@@ -1,4 +1,4 @@
-"""Errors of verbs that are called by a wrong name, or with arguments that they do not have."""
+"""Errors of verbs and functions that are called by a wrong name, or with arguments that they do not have."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,10 +6,13 @@ from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter
 from types import MethodType
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from .errors import NoSuchVerb, PipelineError
+from .errors import FluvialError, NoSuchVerb, PipelineError
+from .text import plural
 from .validation import explain
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def no_such_verb(owner: object, name: str, known: Iterable[str], remedy: str) -> AttributeError:
@@ -25,27 +28,33 @@ def no_such_verb(owner: object, name: str, known: Iterable[str], remedy: str) ->
 
 def explained(found: Any) -> Any:
     """An attribute as it was found; of a method, one that raises PipelineError for arguments that it does not have."""
-    if not isinstance(found, MethodType):
-        return found
+    return explained_call(found) if isinstance(found, MethodType) else found
 
-    @wraps(found)
+
+def explained_call(function: F, error: type[FluvialError] = PipelineError) -> F:
+    """A function that raises an error of ours, of type `error`, for arguments that it does not have."""
+
+    @wraps(function)
     def called(*args: Any, **options: Any) -> Any:
         try:
-            return found(*args, **options)
-        except TypeError as error:
-            # An error of the method's own code has a second frame.
-            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            return function(*args, **options)
+        except TypeError as raised:
+            # An error of the function's own code has a second frame.
+            if raised.__traceback__ is None or raised.__traceback__.tb_next is not None:
                 raise
-            problem = _wrong_call(found, args, options)
-        raise PipelineError(problem)
+            problem = wrong_call(function, args, options)
+        raise error(problem)
 
-    return called
+    return cast("F", called)
 
 
-def _wrong_call(verb: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> str:
+def wrong_call(verb: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> str:
+    """The message about a call with arguments that a function does not have, or without those that it must have."""
     parameters = inspect.signature(verb).parameters
     by_name = [name for name, one in parameters.items() if one.kind is Parameter.KEYWORD_ONLY]
-    least = [name for name, one in parameters.items() if one.default is Parameter.empty]
+    # A default that is Parameter.empty, as UNKNOWN is, is a default all the same.
+    optional = getattr(verb, "__kwdefaults__", None) or {}
+    least = [name for name, one in parameters.items() if one.default is Parameter.empty and name not in optional]
     others = [f"{name}=" for name in parameters if name not in least]
     call = ", ".join(f"{name}=..." if name in by_name else name for name in least)
     expected = f"{verb.__name__}({call})" + (f"; options are {', '.join(others)}" if others else "")
@@ -57,7 +66,7 @@ def _wrong_call(verb: Callable[..., Any], args: Sequence[Any], options: Mapping[
         wrong, remedy = f"has no {unknown[0]}=", f"write {meant[0]}=" if meant else f"leave out {unknown[0]}="
     elif len(args) > len(positional):
         wrong, remedy = (
-            f"got {len(args)} arguments by position",
+            f"got {plural(len(args), 'argument')} by position",
             f"give options by name, such as {by_name[0]}=..." if by_name else "leave out the others",
         )
     elif missing:

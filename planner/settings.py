@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 from msgspec.structs import fields
 
 from ..dsl.errors import UsageError
 from ..dsl.validation import require
+from ..dsl.verb_calls import wrong_call
 
 Guarantee = Literal["at_least_once", "exactly_once"]
 """What a crash may do to what readers see."""
@@ -17,7 +18,23 @@ Guarantee = Literal["at_least_once", "exactly_once"]
 Offset = Literal["earliest", "latest"]
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+if TYPE_CHECKING:
+    _Named = Struct
+else:
+
+    class _Explaining(type(Struct)):
+        """Raises UsageError for a setting that there is not."""
+
+        def __call__(cls, *args, **options):  # noqa: ANN002, ANN003, ANN204 - type checkers do not see it
+            if args or not options.keys() <= set(cls.__struct_fields__):
+                raise UsageError(wrong_call(cls, args, options))
+            return super().__call__(**options)
+
+    class _Named(Struct, metaclass=_Explaining):
+        """A Struct that is made with fields by name."""
+
+
+class Settings(_Named, frozen=True, kw_only=True):
     """Settings of a plan and of a run; every field has a default that suits most. A wrong one raises `UsageError`.
 
     >>> Settings(commit_interval=timedelta(milliseconds=500)).guarantee

@@ -12,6 +12,7 @@ from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import explain
 from ..dsl.validation import require as expected
+from ..dsl.verb_calls import explained_call
 from ..planner.plan import Plan
 from ..planner.planner import plan
 from ..planner.settings import Settings
@@ -44,6 +45,7 @@ _ENGINES: Mapping[str, tuple[str, str]] = {
 }
 
 
+@partial(explained_call, error=UsageError)
 def run(
     pipeline: Pipeline,
     *,

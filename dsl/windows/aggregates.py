@@ -9,6 +9,7 @@ from ..errors import PipelineError
 from ..functions import function
 from ..origin import Origin, here
 from ..validation import a_type, explain
+from ..verb_calls import explained_call
 
 V = TypeVar("V")
 A = TypeVar("A")
@@ -64,6 +65,7 @@ def _type_of(fn: Callable[..., Any], type_: Any) -> tuple[Any, Callable[[Any], A
     return (Any, _scalar) if known is UNKNOWN else (known, _itself)
 
 
+@explained_call
 def count() -> Aggregate[Any, int]:
     """The number of messages.
 
@@ -89,6 +91,7 @@ def count() -> Aggregate[Any, int]:
     )
 
 
+@explained_call
 def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
     """The sum of `fn(value)`, a number; 0 is where it starts.
 
@@ -142,6 +145,7 @@ def _extreme(name: str, fn: Callable[[V], R], type_: Any, better: Callable[[Any,
     )
 
 
+@explained_call
 def minimum(fn: Callable[[V], R], *, type: Any = UNKNOWN) -> Aggregate[V, R]:
     """The smallest `fn(value)`. `type` tells what `fn` returns where it is no plain number or text.
 
@@ -151,6 +155,7 @@ def minimum(fn: Callable[[V], R], *, type: Any = UNKNOWN) -> Aggregate[V, R]:
     return _extreme("minimum", fn, type, min)
 
 
+@explained_call
 def maximum(fn: Callable[[V], R], *, type: Any = UNKNOWN) -> Aggregate[V, R]:
     """The largest `fn(value)`. `type` tells what `fn` returns where it is no plain number or text.
 
@@ -160,6 +165,7 @@ def maximum(fn: Callable[[V], R], *, type: Any = UNKNOWN) -> Aggregate[V, R]:
     return _extreme("maximum", fn, type, max)
 
 
+@explained_call
 def mean(fn: Callable[[V], float]) -> Aggregate[V, float]:
     """The arithmetic mean of `fn(value)`.
 
@@ -191,6 +197,7 @@ def mean(fn: Callable[[V], float]) -> Aggregate[V, float]:
     )
 
 
+@explained_call
 def collect() -> Aggregate[V, list[V]]:
     """All values, in order of arrival; in the order of the windows' starts where sessions merge.
 
@@ -213,6 +220,7 @@ def collect() -> Aggregate[V, list[V]]:
     )
 
 
+@explained_call
 def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
     """Values combined two by two; `fn` must be associative if used with sessions, for they merge.
 
@@ -233,6 +241,7 @@ def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
     )
 
 
+@explained_call
 def aggregate(
     init: Callable[[], A],
     add: Callable[[A, V], A],

@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 
 import fluvial.dsl as dsl
-from explained import assert_explains
-from fluvial.dsl import FluvialError, Pipeline, Tag
-from fluvial.planner import plan
+from explained import assert_explains, error_of
+from fluvial.dsl import FluvialError, Pipeline, Tag, UsageError
+from fluvial.planner import Settings, plan
+from fluvial.runtime import run
 
 ROOT = Path(__file__).parents[2]
 HOUR = timedelta(hours=1)
 language: Any = dsl
 """The language as no type checker sees it."""
+settings: Any = Settings
+run_any: Any = run
 
 
 @dataclass
@@ -45,6 +48,10 @@ def table() -> Any:
 
 def each(left: Any, right: Any) -> str:
     return f"{left} {right}"
+
+
+def length(word: str) -> int:
+    return len(word)
 
 
 async def fetch(key: str) -> str:
@@ -136,8 +143,34 @@ MISTAKES: list[tuple[Any, str, str, str]] = [
         "read or",
         "another",
     ),
+    (lambda: words().partition_by(length, id="k", key_type=str), "returns int, and key_type=str", "keys", "correct"),
+    (
+        lambda: planned(lambda p: p.stream("a", value=str).map(length).send_to("o", value=str)),
+        "gets int, and value=str",
+        "the declared type",
+        "correct value=",
+    ),
+    (
+        lambda: planned(lambda p: p.stream("a", value=int).filter(length).send_to("o")),
+        "gets int, and length takes str",
+        "the values of the stream",
+        "correct the annotation",
+    ),
+    (lambda: list(words()), "was iterated", "a verb, such as map(fn)", "PipelineDriver(pipeline).read"),
+    (lambda: language.count(len), "count got 1 argument by position", "count()", "leave out"),
+    (lambda: language.total(), "total got no fn", "total(fn)", "pass fn="),
+    (lambda: language.maximum(len, tpye=int), "maximum has no tpye=", "options are type=", "write type="),
+    (lambda: language.aggregate(int), "aggregate got no add", "aggregate(init, add)", "pass add=..."),
     (lambda: planned(lambda p: p.table("a", key=str, value=str)), "nobody uses the table 'a'", "looked up", "join a"),
 ]
+
+
+USAGE: list[tuple[Any, str, str, str]] = [
+    (lambda: settings(nope=1), "Settings has no nope=", "options are guarantee=", "leave out nope="),
+    (lambda: settings("exactly_once"), "Settings got 1 argument by position", "Settings()", "by name"),
+    (lambda: run_any(pipeline(), "memory:"), "run got 2 arguments by position", "options are engine=", "by name"),
+]
+"""Mistakes in what a run is told besides its pipeline."""
 
 
 @pytest.mark.parametrize(("place", "wrong", "expected", "remedy"), MISTAKES, ids=[case[1] for case in MISTAKES])
@@ -146,6 +179,13 @@ def test_a_mistake_is_explained(place: Any, wrong: str, expected: str, remedy: s
         place()
     assert raised.value.exit_code == 3
     assert_explains(raised.value, wrong, place, expected, remedy)
+
+
+@pytest.mark.parametrize(("place", "wrong", "expected", "remedy"), USAGE, ids=[case[1] for case in USAGE])
+def test_wrong_usage_is_explained(place: Any, wrong: str, expected: str, remedy: str) -> None:
+    raised = error_of(place, UsageError)
+    assert raised.exit_code == 2
+    assert_explains(raised, wrong, place, expected, remedy)
 
 
 def raisers() -> Iterator[Any]:
