@@ -19,7 +19,6 @@ BEHAVIOUR_TESTS: Rows = {
     "dsl/operators/table.py": ("tests/planner/test_state_schema.py",),
     "dsl/operators/terminal.py": ("tests/dsl/operators/test_labels.py",),
     "dsl/operators/window.py": ("tests/dsl/test_functions.py",),
-    "dsl/remote_table.py": ("tests/conformance/test_remote_cases.py",),
     "dsl/validation.py": ("tests/dsl/test_errors.py",),
     "planner/border_schema.py": ("tests/local_engine/test_reports.py",),
     "planner/drawing/boxes.py": ("tests/drawings/test_draw.py", "tests/drawings/test_escaping.py"),

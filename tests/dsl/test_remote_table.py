@@ -1,0 +1,62 @@
+"""Remote tables as a user declares them: what is kept of the arguments, and what is refused before a run."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from explained import assert_explains, error_of
+from fluvial.dsl import Batch, Cache, Pipeline, PipelineError, Retry
+
+SECOND = timedelta(seconds=1)
+
+
+async def fetch(user: str) -> str | None:
+    return user
+
+
+async def store(user: str, row: str | None) -> None:
+    del user, row
+
+
+def remote(**words: Any) -> Any:
+    return Pipeline("p").remote_table("users", **{"read": fetch, **words})
+
+
+def test_lengths_are_kept_in_ms() -> None:
+    assert (Batch(delay=SECOND).delay_ms, Cache(ttl=SECOND).ttl_ms, Cache().ttl_ms) == (1000, 1000, None)
+    assert remote(timeout=2 * SECOND).timeout_ms == 2000
+
+
+def test_an_answer_may_take_its_attempts_and_the_wait_for_a_batch() -> None:
+    async def fetch_all(users: list[str]) -> dict[str, str]:
+        return {user: user for user in users}
+
+    once = remote(timeout=SECOND, retry=Retry(attempts=1))
+    batched = remote(read=fetch_all, timeout=SECOND, retry=Retry(attempts=1), batch=Batch(delay=SECOND))
+    assert once.longest_ms >= 1000
+    assert batched.longest_ms - once.longest_ms == 1000
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong", "expected", "remedy"),
+    [
+        (lambda: remote(batch=3), "batch=3", "a Batch", "Batch(size=100)"),
+        (lambda: remote(cache=3), "cache=3", "a Cache", "Cache(size=10_000)"),
+        (lambda: remote(retry=3), "retry=3", "a Retry", "Retry(attempts=3)"),
+        (lambda: remote(reads_per_second=0), "reads_per_second", "a number of keys above 0", ""),
+        (lambda: remote(max_in_flight=0), "max_in_flight", "", ""),
+        (lambda: Batch(size=0), "Batch: size", "", ""),
+        (lambda: Cache(ttl=timedelta(0)), "Cache: ttl", "", ""),
+    ],
+)
+def test_arguments_that_make_no_table_are_refused(
+    make: Callable[[], Any], wrong: str, expected: str, remedy: str
+) -> None:
+    assert_explains(error_of(make, PipelineError), wrong, None, expected, remedy)
+
+
+@pytest.mark.parametrize("words", [{"write": fetch}, {"read": store}])
+def test_a_function_that_takes_other_arguments_is_refused(words: dict[str, Any]) -> None:
+    error_of(lambda: remote(**words), PipelineError)
