@@ -15,10 +15,14 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(("git", *AUTHOR, *arguments), cwd=folder, check=True, capture_output=True)
 
 
-def commit(folder: Path, subject: str) -> None:
-    """Commit all there is, or nothing."""
+def commit(folder: Path, subject: str, body: str = "", *changed: str) -> None:
+    """Commit all there is, or nothing; first change some files."""
+    for name in changed:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(subject)
     git(folder, "add", "--all")
-    git(folder, "commit", "--allow-empty", "-m", subject)
+    git(folder, "commit", "--allow-empty", "-m", subject, "-m", body)
 
 
 def refused(folder: Path) -> str:
@@ -74,6 +78,58 @@ def test_the_oldest_commit_of_a_shallow_clone_is_not_looked_at(repository: Path,
     commit(repository, "Squashed by a machine")
     git(tmp_path, "clone", "--quiet", "--depth", "1", repository.as_uri(), "clone")
     assert refused(tmp_path / "clone") == ""
+
+
+@pytest.fixture
+def marked(repository: Path) -> Path:
+    """A repository where the rule about the changelog has begun, with a commit before it that breaks it."""
+    commit(repository, "dsl: nobody hears of it", "", "dsl/old.py")
+    commit(repository, "ci: begin the rule", "", ".ci/changelog-rule", "dsl/with_the_rule.py")
+    return repository
+
+
+def test_what_came_before_the_rule_about_the_changelog_is_not_asked_for(marked: Path) -> None:
+    assert refused(marked) == ""
+
+
+def test_what_was_written_beside_the_rule_about_the_changelog_is_not_asked_for(repository: Path) -> None:
+    git(repository, "checkout", "-q", "-b", "side")
+    commit(repository, "dsl: nobody hears of it", "", "dsl/side.py")
+    git(repository, "checkout", "-q", "-")
+    commit(repository, "ci: begin the rule", "", ".ci/changelog-rule")
+    git(repository, "merge", "-m", "Merge branch side", "side")
+    assert refused(repository) == ""
+
+
+@pytest.mark.parametrize("changed", ["dsl/new.py", "planner/kinds/new.py", "runtime/new.py"])
+@pytest.mark.parametrize("body", ["", "The no behaviour changes: why", "No behaviour changes:", "No behaviour changes"])
+def test_a_package_that_changes_in_silence_is_refused(marked: Path, changed: str, body: str) -> None:
+    commit(marked, "local: one more file", body, changed)
+    assert "without a test or a line in CHANGELOG.md" in refused(marked)
+
+
+@pytest.mark.parametrize("beside", ["CHANGELOG.md", "tests/dsl/test_new.py"])
+def test_a_package_that_changes_with_a_test_or_a_line_passes(marked: Path, beside: str) -> None:
+    commit(marked, "dsl: one more file", "", "dsl/new.py", beside)
+    assert refused(marked) == ""
+
+
+def test_a_package_that_changes_with_a_reason_passes(marked: Path) -> None:
+    commit(marked, "dsl: one more file", "Two became one.\n\nNo behaviour changes: comments only", "dsl/new.py")
+    assert refused(marked) == ""
+
+
+def test_what_is_no_package_may_change_in_silence(marked: Path) -> None:
+    commit(marked, "docs: one more page", "", "docs/new.md", "benchmarks/runtime/new.py")
+    assert refused(marked) == ""
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_commit_whose_parent_a_shallow_clone_lacks_passes(marked: Path, tmp_path: Path, depth: int) -> None:
+    for number in range(2):
+        commit(marked, f"dsl: file {number}", "", f"dsl/new{number}.py")
+    git(tmp_path, "clone", "--quiet", "--depth", str(depth), marked.as_uri(), "clone")
+    assert refused(tmp_path / "clone").count("changes a package") == depth - 1
 
 
 def test_a_folder_without_history_passes(tmp_path: Path) -> None:
