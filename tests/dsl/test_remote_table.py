@@ -21,7 +21,8 @@ async def store(user: str, row: str | None) -> None:
 
 
 def remote(**words: Any) -> Any:
-    return Pipeline("p").remote_table("users", **{"read": fetch, **words})
+    given: dict[str, Any] = {"read": fetch, **words}
+    return Pipeline("p").remote_table("users", **given)
 
 
 def test_lengths_are_kept_in_ms() -> None:
