@@ -91,6 +91,11 @@ coverage: setup broker-jars spark-jars ## run the tests that show what is covere
 	$(PYTEST) -m "spark and not hypothesis" $(ELSEWHERE) --cov-config=/dev/null --cov-branch $(FOLDERS:%=--cov=%) --cov-report=
 	CI=true $(PYTEST) --quick -m "not spark" $(ELSEWHERE) --cov --cov-append --cov-report=term --cov-fail-under=96
 
+# What is not committed yet counts. CHANGED_SINCE names another commit to compare with.
+.PHONY: changed-lines
+changed-lines: setup bytecode ## refuse changed lines of the packages that the quick tests of their files do not take
+	PYTHONPATH=tests/support $(BIN)/python -m changed_lines
+
 .PHONY: test-quick
 test-quick: setup bytecode ## run the tests that need neither Spark nor Kafka nor patience; little more than a minute
 	$(BIN)/python -m pytest --quick --numprocesses auto -m "not spark and not kafka and not slow" $(ELSEWHERE) \
