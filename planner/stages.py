@@ -42,11 +42,11 @@ def border(pipeline: Pipeline, id: str) -> bool:
 
 def name_of(pipeline: Pipeline, inputs: Collection[str]) -> str:
     """The shown name of a stage that reads these streams: the stream that comes first in the pipeline."""
-    for operator in pipeline.operators:
-        name = intermediate(pipeline.name, operator.id) if operator.is_border else operator.reads
-        if name in inputs and name is not None:
-            return name
-    raise AssertionError("every stage reads a stream")
+    streams = (
+        intermediate(pipeline.name, operator.id) if operator.is_border else operator.reads
+        for operator in pipeline.operators
+    )
+    return next(name for name in streams if name is not None and name in inputs)
 
 
 def inputs_of(pipeline: Pipeline, stage: list[ops.Operator]) -> list[str]:
