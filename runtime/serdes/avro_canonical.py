@@ -15,8 +15,6 @@ def canonical_text(schema: Any) -> str:
     if isinstance(schema, list):
         return " | ".join(map(canonical_text, schema))
     kind = schema["type"]
-    if isinstance(kind, dict | list):
-        return canonical_text(kind)
     if kind in ("record", "error"):
         fields = (f"{field['name']}: {canonical_text(field['type'])}" for field in schema["fields"])
         return f"{schema['name']}({', '.join(fields)})"

@@ -51,8 +51,6 @@ class Code:
             return "union", {"branches": schema}
         if isinstance(schema, str):
             return (schema, {}) if schema in TYPES else self.resolved(self.known.get(schema) or unfit())
-        if isinstance(schema["type"], dict | list):
-            return self.resolved(schema["type"])
         if "name" in schema:
             self.known[schema["name"]] = schema
         return schema["type"], schema

@@ -49,8 +49,6 @@ def _value(schema: Any, named: Named, document: Any, *, strict: bool) -> Any:
     if isinstance(schema, list):
         return _one_of(schema, named, document)
     name = schema["type"] if isinstance(schema, dict) else schema
-    if isinstance(name, dict | list):
-        return _value(name, named, document, strict=strict)
     if name in named and not (isinstance(schema, dict) and schema is named[name]):
         return _value(named[name], named, document, strict=strict)
     if name in ("record", "error"):

@@ -8,7 +8,7 @@ from decimal import Decimal
 from enum import Enum
 from io import BytesIO
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 from uuid import UUID
 
 import fastavro
@@ -133,7 +133,35 @@ def test_a_type_may_leave_out_fields_and_have_more_that_have_defaults(tmp_path: 
     assert avro(tmp_path / "click.avsc", type=Seen).decode(data) == Seen("/")
 
 
+def test_a_record_of_very_many_fields_comes_back() -> None:
+    names = [f"field_{number}" for number in range(600)]
+    serde = avro(record("Wide", **dict.fromkeys(names, "long")))
+    value = dict.fromkeys(names, 7)
+    assert serde.decode(serde.encode(value)) == value
+
+
+class Narrow(msgspec.Struct):
+    size: Annotated[int, msgspec.Meta(gt=0)]
+    note: str | int | None = None
+
+
+NARROW = record("Narrow", size="long", note=["null", "string"])
+
+
+def test_a_type_may_take_more_than_the_schema_has() -> None:
+    serde = avro(NARROW, type=Narrow)
+    assert serde.decode(serde.encode(Narrow(1, "small"))) == Narrow(1, "small")
+
+
+def test_what_a_type_does_not_take_is_refused_on_reading() -> None:
+    data = avro(NARROW).encode({"size": 0, "note": None})
+    with pytest.raises(ValueError, match="Expected `int` >= 1"):
+        avro(NARROW, type=Narrow).decode(data)
+
+
 SCHEMAS: list[tuple[Any, str]] = [
+    ({"type": {"type": "long"}}, "the schema is none"),
+    (record("Nested", at={"type": ["null", "long"]}), "the schema is none"),
     ("record", "the schema is none"),
     ('{"type": "record", "fields": []}', "the schema is none"),
     ("{", "the schema is none"),
