@@ -8,6 +8,7 @@ import pytest
 
 from explained import assert_explains, error_of
 from fluvial.dsl import (
+    ClockTimers,
     Context,
     KeyedProcessor,
     KeyedStream,
@@ -157,3 +158,12 @@ def test_a_split_keeps_the_kind_of_its_stream() -> None:
     words = Pipeline("p").stream("words", value=str)
     assert [type(one) for one in words.split(bool, len)] == [MessageStream] * 3
     assert [type(one) for one in keyed().split(bool)] == [KeyedStream] * 2
+
+
+def test_what_is_kept_has_no_value_where_there_is_no_key() -> None:
+    class Timed(Good):
+        clock = ClockTimers()
+
+    for name in ("count", "clock"):
+        raised = error_of(lambda name=name: getattr(Timed(), name), UsageError)  # type: ignore[misc]
+        assert_explains(raised, f"state {name!r} is used outside of on_message", None, "while a message or timer")

@@ -61,3 +61,11 @@ def test_arguments_that_make_no_table_are_refused(
 @pytest.mark.parametrize("words", [{"write": fetch}, {"read": store}])
 def test_a_function_that_takes_other_arguments_is_refused(words: dict[str, Any]) -> None:
     error_of(lambda: remote(**words), PipelineError)
+
+
+def test_a_table_that_cannot_be_written_takes_no_messages() -> None:
+    pipeline = Pipeline("p")
+    users = pipeline.remote_table("users", read=fetch)
+    place: Any = lambda: pipeline.stream("rows", key=str, value=str).send_to(users)  # noqa: E731
+    raised = error_of(place, PipelineError)
+    assert_explains(raised, "which has no write=", None, "a table that can be written", "pass write=")

@@ -206,3 +206,35 @@ def test_other_than_eight_bytes_are_no_int(data: bytes) -> None:
 @pytest.mark.parametrize("kind", [str, bytes, tuple[str, int], INT64])
 def test_other_keys_of_streams_are_as_all_keys(kind: Any) -> None:
     assert source_key_serde(kind).name == key_serde(kind).name
+
+
+@pytest.mark.parametrize("value", [[[1.5], {"a": 2.5}, math.nan], [{"a": [1.5], "b": {}}, 2.5, math.nan]])
+def test_the_place_is_that_behind_numbers_that_json_has(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"which is the value at \[2\]$"):
+        untyped_serde().encode(value)
+
+
+def test_json_takes_null_beside_a_number_that_message_pack_does_not_hold() -> None:
+    value = {"rows": 2**80, "next": None}
+    assert untyped_serde().decode(untyped_serde().encode(value)) == value
+
+
+@pytest.mark.parametrize("key", [2**63, -(2**63) - 1])
+def test_a_key_of_more_than_64_bits_is_refused(key: int) -> None:
+    with pytest.raises(ValueError, match=f"key {key} does not fit 64 bits"):
+        encode_key(key)
+
+
+@pytest.mark.parametrize("key", [1.5, [1], {"a": 1}])
+def test_a_key_of_another_type_is_refused(key: Any) -> None:
+    with pytest.raises(TypeError, match=f"tuple of them, not {type(key).__name__}"):
+        encode_key(key)
+
+
+def test_no_key_has_no_bytes() -> None:
+    assert encode_key(None) is None
+
+
+def test_none_is_no_type_of_values() -> None:
+    place: Any = lambda: Pipeline("p").stream("in", value=None)  # noqa: E731
+    assert_explains(error_of(place, PipelineError), "value=None cannot be decoded: it is no type", place, "a dataclass")

@@ -103,3 +103,28 @@ def test_a_pipeline_that_does_not_end_has_no_plan() -> None:
 def test_the_same_pipeline_has_the_same_plan(partitions: dict[str, int]) -> None:
     pipeline = visits()
     assert plan(pipeline, partitions=partitions) == plan(pipeline, partitions=partitions)
+
+
+def test_the_graph_of_a_plan_names_the_streams_that_operators_reach_each_other_by() -> None:
+    graph = made().graph
+    assert graph.nodes["n"]["operator"] == made().operator("n")
+    edges: list[tuple[str, str, str | None]] = [*graph.edges(data="stream")]
+    assert {(one, other): stream for one, other, stream in edges} == {
+        ("stream-1", "map-2"): None,
+        ("map-2", "by"): None,
+        ("by", "n"): "p-by",
+        ("n", "send_to-5"): None,
+    }
+
+
+@pytest.mark.parametrize("name", ["operator", "stage", "stream"])
+def test_what_a_plan_does_not_have_is_not_found(name: str) -> None:
+    with pytest.raises(KeyError, match="nowhere"):
+        getattr(made(), name)("nowhere")
+
+
+def test_a_plan_is_not_read_back_for_another_pipeline() -> None:
+    other = Pipeline("p")
+    other.stream("lines", value=str).send_to("counts")
+    raised = error_of(lambda: Plan.from_json(made().to_json(), other), PlanError)
+    assert_explains(raised, "does not fit pipeline 'p'", None, "the same operators", "plan the pipeline again")

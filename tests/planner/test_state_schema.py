@@ -461,3 +461,8 @@ def test_what_only_one_of_two_records_has_is_not_compared() -> None:
     now = window()
     before = StateSchema(kind="window", facts={"windows": now.facts["windows"], "colour": "green"})
     assert differences(before, now) == []
+
+
+def test_what_has_another_meaning_now_is_carried_as_it_is() -> None:
+    now = process(n=ValueState(str))
+    assert carried({"c": process(n=ValueState(int), a=ValueState(int))}, {"c": now}) == {"c": now}

@@ -1,5 +1,6 @@
 """The structure of types, as data and as text."""
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Literal, NotRequired, TypedDict
@@ -67,3 +68,12 @@ def test_a_class_that_msgspec_does_not_know_is_known_by_its_name() -> None:
     made = type_schema(Other)
     assert can_read(made, type_schema(Other))
     assert not can_read(made, type_schema(complex))
+
+
+def test_a_default_that_json_does_not_have_is_told_in_words() -> None:
+    class Limits(msgspec.Struct, omit_defaults=True):
+        most: float = math.inf
+        least: float = -math.inf
+
+    (limits,) = type_schema(Limits).classes.values()
+    assert limits.defaults == {"most": "inf", "least": "-inf"}

@@ -62,6 +62,14 @@ class Untold(KeyedProcessor):  # type: ignore[type-arg]
         return []
 
 
+class Counting:
+    """What processors share beside their base."""
+
+
+class Mixed(Counting, Typed):
+    pass
+
+
 class OnlyTagged(KeyedProcessor):  # type: ignore[type-arg]
     def on_message(self, message: Message[str], context: Context[str]) -> Iterable[Tagged[str]]:  # noqa: ARG002
         return []
@@ -82,6 +90,7 @@ def planned(processor: KeyedProcessor[Any, Any, Any]) -> Plan:
         (Typed(), "list[int]"),
         (Derived(), "float"),
         (Further(), "float"),
+        (Mixed(), "list[int]"),
         (Base(), None),
         (Annotated(), "int"),
         (Untold(), None),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fluvial.runtime.serdes.avro_numbers import read_number, read_size, varint
+from fluvial.runtime.serdes.avro_numbers import _MOST_UPPER, UPPER, read_number, read_size, varint
 from fluvial.runtime.serdes.avro_types import Unfit
 
 BOUNDS = [0, 63, 64, 8191, 8192, 2**20, 1_700_000_000_000, 2**63 - 1]
@@ -30,3 +30,9 @@ def test_a_size_is_not_negative() -> None:
     assert read_size(varint(300), 0) == (300, 2)
     with pytest.raises(Unfit):
         read_size(varint(-1), 0)
+
+
+def test_times_come_back_however_many_were_read_before() -> None:
+    times = [1_700_000_000_000 + (number << 28) for number in range(_MOST_UPPER + 1)]
+    assert [read_number(varint(time), 0)[0] for time in times] == times
+    assert len(UPPER) <= _MOST_UPPER
