@@ -59,8 +59,8 @@ def _load_file(place: str, target: str) -> ModuleType:
         )
     name = _free_name(path.stem)
     spec = spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(explain(f"{place!r} cannot be loaded", "a Python file", at=f"target {target}"))
+    assert spec is not None, "its name ends in .py"
+    assert spec.loader is not None
     module = module_from_spec(spec)
     _loaded.pop(name, None)
     with _user_code(place, path.parent):
