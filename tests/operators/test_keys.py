@@ -8,7 +8,7 @@ import pytest
 
 from engines.spark_in_process import queries
 from engines.targets import contents, write
-from fluvial.dsl import INT64, MessageError, Pipeline, Serde, count, fail, skip, tumbling
+from fluvial.dsl import INT64, MessageError, Pipeline, Serde, after_count, count, fail, session, skip, tumbling
 from fluvial.dsl.serde import encode_key
 from fluvial.planner import plan
 from fluvial.runtime import run
@@ -92,3 +92,23 @@ def engine_run(request: pytest.FixtureRequest) -> Run:
         return sum(int(message.value or 0) for message in query.written["out"])
 
     return go
+
+
+MINUTE = timedelta(minutes=1)
+KEEPERS: dict[str, Callable[[Any, Any], Any]] = {
+    "triggered windows": lambda keyed, _: keyed.window(tumbling(MINUTE), count(), id="n", trigger=after_count(2)),
+    "sessions": lambda keyed, _: keyed.window(session(MINUTE), count(), id="n"),
+    "triggered sessions": lambda keyed, _: keyed.window(session(MINUTE), count(), id="n", trigger=after_count(2)),
+    "joined streams": lambda keyed, other: keyed.join(other, max, within=MINUTE, id="n"),
+    "latest rows": lambda keyed, other: keyed.join(other, max, within=MINUTE, retain="latest", id="n"),
+}
+
+
+@pytest.mark.parametrize("keep", KEEPERS.values(), ids=KEEPERS)
+def test_a_message_without_key_fails_where_it_would_be_kept_by_key(keep: Callable[[Any, Any], Any]) -> None:
+    pipeline = Pipeline("p")
+    keyed, other = (pipeline.stream(name, key=str, value=int) for name in ("in", "other"))
+    keep(keyed, other).send_to("out")
+    other.send_to("others")
+    with PipelineDriver(pipeline) as driver, pytest.raises(MessageError, match="without key cannot be kept by key"):
+        driver.send("in", 7, key=None)

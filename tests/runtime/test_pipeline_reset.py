@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -181,3 +182,30 @@ def test_a_pipeline_that_runs_on_a_log_is_left_alone(tmp_path: Path) -> None:
     write(system, {"in": [[(b"k", b"1", 0, ())]]})
     run(pipeline, system=system, until="end")
     assert "is running on" in refusals[0]
+
+
+def test_a_log_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no log in"):
+        reset(counting(), system=LogSystem(tmp_path / "nowhere"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"states": ["by-key"], "inputs": ["in"]}, "states= together with inputs="),
+        ({"keep_offsets": True}, "keep_offsets=True without inputs="),
+        ({"engine": "flink"}, "engine='flink'"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(system: System, options: dict[str, Any], wrong: str) -> None:
+    run_with(system, 1)
+    with pytest.raises(UsageError, match=wrong):
+        reset(counting(), system=system, **options)
+
+
+def test_inputs_are_read_again_by_the_local_engine_alone(system: System) -> None:
+    pytest.importorskip("pyspark")
+    run_with(system, 1)
+    with pytest.raises(UnsupportedError, match="expected: the local engine"):
+        reset(counting(), inputs=["in"], system=system, engine="spark")

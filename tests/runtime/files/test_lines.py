@@ -155,3 +155,11 @@ def test_a_folder_that_is_missing(tmp_path: Path) -> None:
         open_output(str(tmp_path / "no" / "f")),
     ):
         pass
+
+
+@pytest.mark.parametrize("pieces", [[b"ab\nabc\n"], [b"ab\na", b"bc\n"], [b"ab\nabcdef"]])
+def test_a_line_that_is_too_long_is_named_by_its_number(pieces: list[bytes]) -> None:
+    lines = iter(LineReader("pipe", Pieces(pieces), 2))
+    assert next(lines) == b"ab"
+    with pytest.raises(UsageError, match="at pipe:2"):
+        next(lines)

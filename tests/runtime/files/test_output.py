@@ -90,3 +90,7 @@ def test_texts_are_read_back(text: str) -> None:
 def test_numbers_that_json_does_not_have_are_shown_in_words() -> None:
     serde = msgpack(dict[str, list[float | None]])
     assert json_of_type(serde)(serde.encode({"a": [math.nan, None, -math.inf]})) == b'{"a":["NaN",null,"-Infinity"]}'
+
+
+def test_what_is_not_there_is_shown_as_null() -> None:
+    assert shown(None) is None

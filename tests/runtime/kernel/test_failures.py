@@ -1,11 +1,12 @@
 """What becomes of a message that failed: the run stops with all that is known, or it is counted and set aside."""
 
+import errno
 from typing import Any
 
 import pytest
 
 from fluvial.dsl import ErrorPolicy, Pane, Pipeline, Window, dead_letter, fail, skip
-from fluvial.dsl.errors import MessageError
+from fluvial.dsl.errors import MessageError, SystemProblem
 from fluvial.runtime.kernel.failures import FailedRecord, Failures, operator_of
 
 WHERE = FailedRecord("in", 3, 17, (b"k", b"1", 7, (("h", b"x"),)))
@@ -91,3 +92,8 @@ def test_an_error_that_was_told_already_is_told_as_it_is(policy: ErrorPolicy) ->
 
 def test_an_error_from_outside_of_compiled_code_is_nobody_s() -> None:
     assert operator_of(raised()) is None
+
+
+def test_a_full_disk_is_no_failure_of_the_message_whose_function_met_it() -> None:
+    with pytest.raises(SystemProblem, match="free space"):
+        failures(skip()).message(WHERE, OSError(errno.ENOSPC, "No space left on device"), "map-2")

@@ -149,3 +149,9 @@ def test_what_lies_beside_sparks_checkpoints_is_private(tmp_path: Path) -> None:
     write_beside(tmp_path / "identity", b"name")
     write_beside(tmp_path / "identity", b"name")
     assert modes(tmp_path) == {("folder", 0o700), ("file", 0o600)}
+
+
+def test_a_file_is_no_folder_to_be_made(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+    with pytest.raises(NotADirectoryError, match="it is no folder"):
+        make_folder(tmp_path / "state")

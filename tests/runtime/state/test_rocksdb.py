@@ -10,6 +10,7 @@ import pytest
 from fluvial.dsl import SystemProblem
 from fluvial.runtime.kernel.state_cache import PREFIX_SIZE
 from fluvial.runtime.state import RocksStore, StoreLocked
+from fluvial.runtime.state.read_only import StoreView
 
 
 @pytest.fixture
@@ -115,3 +116,26 @@ def test_a_second_close_raises_nothing_and_hides_no_earlier_error(folder: Path) 
 
     with pytest.raises(SystemProblem, match="cannot be written to"):
         work()
+
+
+def test_a_prefix_with_very_many_entries_is_forgotten_too(store: RocksStore) -> None:
+    store.write([(b"a", b"%d" % number, b"") for number in range(20_000)])
+    store.write([(b"a", None, None), (b"a", b"4", b"four")])
+    assert list(store.scan(b"a")) == [(b"4", b"four")]
+    assert store.get(b"b", b"1") == b"other"
+
+
+@pytest.mark.parametrize("spare", [True, False])
+def test_a_folder_in_which_damage_was_found_is_given_up_where_there_is_a_copy(folder: Path, spare: bool) -> None:
+    with closing(RocksStore(folder)) as store:
+        store.write([(b"a", b"1", b"one")])
+    folder.with_name(f"{folder.name}.damaged").write_text("Corruption: block checksum mismatch")
+    with closing(RocksStore(folder, spare=spare)) as store:
+        assert store.get(b"a", b"1") == (None if spare else b"one")
+
+
+def test_a_view_sees_the_entries_under_a_prefix_alone(store: RocksStore, folder: Path) -> None:
+    store.sync()
+    with StoreView(folder) as view:
+        assert list(view.scan(b"a")) == [(b"1", b"one"), (b"2", b"two")]
+        assert (view.get(b"b", b"1"), view.get(b"b", b"2")) == (b"other", None)

@@ -17,7 +17,13 @@ from fluvial.dsl import Pipeline, skip
 from fluvial.dsl.errors import MessageError
 from fluvial.planner import plan
 from fluvial.runtime import run
-from fluvial.runtime.kernel.calls.cancellation import run_loop
+from fluvial.runtime.kernel.calls.cancellation import (
+    AbandonedCalls,
+    Expired,
+    as_error,
+    call_with_timeout,
+    run_loop,
+)
 from fluvial.runtime.kernel.calls.threads import CallThreads
 from fluvial.runtime.systems.contract import RecordBatch
 from fluvial.runtime.systems.memory import MemorySystem
@@ -304,3 +310,23 @@ def test_a_loop_without_file_descriptors_raises_one_error_and_prints_nothing() -
     limited = subprocess.run([sys.executable, "-c", FEW_FILES], capture_output=True, text=True, check=True)
     assert limited.stderr == ""
     assert limited.stdout.splitlines() == [f"{more} Too many open files" for more in range(3)]
+
+
+def test_what_ends_the_process_is_no_error_of_a_call() -> None:
+    error = ValueError("x")
+    assert as_error(error) is error
+    with pytest.raises(KeyboardInterrupt):
+        as_error(KeyboardInterrupt())
+
+
+def test_a_call_that_returns_after_its_timeout_is_too_late_for_all_that() -> None:
+    async def stubborn() -> int:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return 3
+
+    async def called() -> int:
+        return await call_with_timeout(stubborn(), 0.01, AbandonedCalls(1, "call", None))
+
+    with pytest.raises(Expired):
+        run_loop(called)

@@ -294,3 +294,11 @@ def test_all_pairs_that_are_near_enough_are_joined_in_any_order_of_arrival(
         if name not in met and ALONE[how][kind]:
             wanted[f"{name}None" if kind == LEFT else f"None{name}", time] += 1
     assert Counter(run(LoneJoin(JoinOperator, how), steps).joined) == wanted
+
+
+def test_rows_that_came_out_of_order_join_in_the_order_of_their_times() -> None:
+    join = LoneJoin(JoinOperator)
+    join.left("b", 5)
+    join.left("a", 3)
+    join.right("1", 4)
+    assert join.joined == [("a1", 4), ("b1", 5)]

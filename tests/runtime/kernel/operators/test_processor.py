@@ -446,3 +446,25 @@ def test_a_message_behind_the_end_of_its_input_meets_the_time_before_it() -> Non
     later = StageTask(program, store, position=replace(task.position(), ended={}), producers={"p-b": 1})
     feed(later, "p-b", with_trailer((b"j", b"x", 900, ()), pack_trailer(0, 800)))
     assert met == [90, 205, 100, 205, 800]
+
+
+def test_a_side_output_that_nobody_reads_is_left_out() -> None:
+    def code(it: Everything, message: Message[str], _: Context[str]) -> Iterator[Any]:
+        yield it.aside("told")
+        yield message.value
+
+    with PipelineDriver(one(code)) as alone:
+        alone.send("in", "x", key="k")
+        assert values(alone) == ["x"]
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_what_is_not_there_can_be_cleared(commits: bool) -> None:
+    def code(it: Everything, message: Message[str], _: Context[str]) -> Iterator[str]:
+        if message.value == "clear":
+            it.number.clear()
+            it.map["a"] = [1]
+            del it.map["a"]
+        yield f"{it.number.value} {dict(it.map)}"
+
+    assert sent(code, ("k", "clear", 0), ("k", "look", 1), commits=commits) == ["0 {}", "0 {}"]

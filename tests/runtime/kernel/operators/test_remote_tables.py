@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fluvial.dsl import Batch, Cache, Pipeline, RemoteTable, Retry
 from fluvial.dsl.errors import MessageError
-from fluvial.runtime.kernel.operators.remote_tables import MOST_ABANDONED, RemoteTableClient
+from fluvial.runtime.kernel.operators.remote_tables import MOST_ABANDONED, RemoteTableClient, put
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
 
 SECOND = timedelta(seconds=1)
@@ -345,3 +345,11 @@ def test_the_last_row_written_to_a_key_stays(writes: list[tuple[str, str | None]
 
     assert done(work) == [model.get("a"), model.get("b")]
     assert server.rows == model
+
+
+def test_a_message_without_key_is_written_to_no_table() -> None:
+    server = Server()
+    write = put(RemoteTableClient(table(server)))
+    with pytest.raises(TypeError, match="a message without key cannot be written to a table"):
+        done(lambda: write((None, "row")))
+    assert server.asked == []

@@ -126,3 +126,11 @@ def test_entries_go_on_from_what_was_committed() -> None:
     assert again.get(b"a") == "x"
     assert again.next_due() < END
     assert list(again.expired(1_000 + TTL)) == [b"a"]
+
+
+def test_the_timer_of_an_entry_that_was_deleted_has_no_effect() -> None:
+    scope, entries = expiring()
+    scope.time = 1_000
+    entries.put(b"a", "x")
+    entries.delete(b"a")
+    assert list(entries.expired(1_000 + TTL)) == []

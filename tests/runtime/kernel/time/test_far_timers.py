@@ -66,3 +66,12 @@ def test_timers_go_on_from_what_was_committed() -> None:
     assert (made.changed, list(made.changes())) == (0, [])
     again = timers(backend, fired=5)
     assert list(again.fire(END - 1)) == [(10, [b"b"]), (FAR, [b"a"])]
+
+
+def test_at_the_end_all_have_fired_and_nothing_is_left() -> None:
+    backend = MemoryStore()
+    made = timers(backend)
+    for time in (3, NEAR, FAR + 7):
+        made.set(time, 0, b"a")
+    assert [time for time, _ in made.fire(END)] == [3, NEAR, FAR + 7]
+    assert made.next_due() == END

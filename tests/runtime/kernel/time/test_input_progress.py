@@ -172,3 +172,20 @@ def test_an_end_is_remembered_once_all_before_it_has_landed(steps: list[str], da
     landed = data.draw(st.integers(0, opened))
     kept = found.position(lambda _: None, lambda _: landed)
     assert kept.ended == ({"mid": [0]} if ended_at is not None and ended_at <= landed else {})
+
+
+def test_a_producer_that_this_run_does_not_have_tells_no_time() -> None:
+    found = inputs("mid")
+    for producer in range(WRITERS):
+        found.observe("mid", pack_trailer(producer, 7))
+    assert found.observe("mid", pack_trailer(WRITERS, 3)) == 7
+    assert found.observe("mid", control(WRITERS, 3, ended=False)) == 7
+
+
+def test_an_input_that_had_ended_at_the_last_commit_ends_again() -> None:
+    before = inputs("mid")
+    for producer in range(WRITERS):
+        before.observe("mid", control(producer, 7))
+    after = inputs("mid", position=before.position(lambda _: 0))
+    after.end_again()
+    assert after.ended("mid") == before.ended("mid")

@@ -1,5 +1,7 @@
 """The bytes of checkpoints: what earlier versions have written is read, and what is written they can read."""
 
+from dataclasses import dataclass
+
 import pytest
 from msgspec import structs
 
@@ -8,6 +10,7 @@ from fluvial.planner.border_schema import BorderSchema
 from fluvial.planner.state_schema import StateSchema
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint, decode, encode
+from fluvial.runtime.local.saved_record import read_saved
 
 WRITTEN = (
     b'{"version":1,"offsets":{"in":5,"mid":7},"highs":{"in":40},"producers":{"mid":{"0":30,"2":35}},'
@@ -82,3 +85,12 @@ def test_a_checkpoint_of_an_early_version_lacks_what_came_later() -> None:
 def test_what_is_no_checkpoint_is_refused(wrong: bytes) -> None:
     with pytest.raises(SystemProblem, match=r"the checkpoint of task in/0 cannot be read"):
         decode(wrong, "in/0")
+
+
+def test_a_record_of_another_version_names_both() -> None:
+    @dataclass
+    class Saved:
+        version: int
+
+    with pytest.raises(SystemProblem, match=r"the record has version 2\n.*\n  expected: version 3"):
+        read_saved(lambda data: Saved(int(data)), b"2", 3, "the record", "a number", "place")
