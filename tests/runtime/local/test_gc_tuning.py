@@ -28,3 +28,13 @@ def test_it_looks_seldom_until_the_last_run_has_ended(before: tuple[int, int, in
     other.__exit__(None, None, None)
     assert gc.get_threshold() == before
     assert gc.get_freeze_count() == 0
+
+
+def test_what_was_frozen_before_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        with reduced_gc():
+            pass
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()

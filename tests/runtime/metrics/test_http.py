@@ -22,7 +22,7 @@ from fluvial.dsl import MessageError, Pipeline, UsageError, dead_letter, skip, t
 from fluvial.dsl import count as counted
 from fluvial.planner import Settings, plan
 from fluvial.runtime import Metrics, Progress, run
-from fluvial.runtime.metrics.http import MOST_READING, READERS
+from fluvial.runtime.metrics.http import MOST_READING, READERS, serving
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 
 
@@ -344,3 +344,9 @@ def test_an_address_that_cannot_be_read_is_refused(metrics: Metrics) -> None:
         connection.sendall(b"GET http://[/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         with connection.makefile("rb") as answer:
             assert answer.readline().split()[1] == b"400"
+
+
+def test_without_an_address_nothing_is_served_or_said() -> None:
+    said: list[str] = []
+    with serving(None, said.append) as metrics:
+        assert (metrics, said) == (None, [])

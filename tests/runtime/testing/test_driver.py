@@ -174,3 +174,17 @@ def test_partitions_of_a_stream_that_the_pipeline_does_not_have_are_refused() ->
         UsageError, match=r"partitions= names 'inn'\n.*\n  expected: streams of the pipeline: 'in', 'out'"
     ):
         PipelineDriver(calling(half_a_minute), partitions={"inn": 2})
+
+
+def test_a_driver_may_be_closed_twice() -> None:
+    driver = PipelineDriver(calling(half_a_minute))
+    driver.close()
+    driver.close()
+
+
+def test_calls_end_in_an_order_that_there_is() -> None:
+    order: Any = "sideways"
+    with pytest.raises(
+        UsageError, match=r"async_results='sideways'\n.*\n  expected: \"input\", \"reverse\" or a function"
+    ):
+        PipelineDriver(calling(half_a_minute), async_results=order)
