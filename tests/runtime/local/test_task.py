@@ -75,3 +75,14 @@ def test_much_changed_state_makes_a_commit_due(stack: ExitStack) -> None:
     queue(task, 1)
     task.step()
     assert task.commit_is_large
+
+
+def test_outputs_that_take_much_room_make_a_commit_due(stack: ExitStack) -> None:
+    pipeline, system = Pipeline("p"), MemorySystem()
+    pipeline.stream("in", value=int).send_to("out")
+    write(system, {"in": [[]]})
+    (task,) = local_run(pipeline, system, stack, max_staged_bytes=1).tasks
+    assert not task.commit_is_large
+    queue(task, 1)
+    task.step()
+    assert task.commit_is_large

@@ -22,7 +22,8 @@ from fluvial.dsl import MessageError, Pipeline, UsageError, dead_letter, skip, t
 from fluvial.dsl import count as counted
 from fluvial.planner import Settings, plan
 from fluvial.runtime import Metrics, Progress, run
-from fluvial.runtime.metrics.http import MOST_READING, READERS, serving
+from fluvial.runtime.metrics.http import MOST_READING, READERS
+from fluvial.runtime.metrics.http import serving as serving_at
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 
 
@@ -348,5 +349,5 @@ def test_an_address_that_cannot_be_read_is_refused(metrics: Metrics) -> None:
 
 def test_without_an_address_nothing_is_served_or_said() -> None:
     said: list[str] = []
-    with serving(None, said.append) as metrics:
+    with serving_at(None, said.append) as metrics:
         assert (metrics, said) == (None, [])

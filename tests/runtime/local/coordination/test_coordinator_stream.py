@@ -15,6 +15,8 @@ from fluvial.runtime.local.coordination.assignments import (
     LivenessQuery,
     Presence,
     RunPhase,
+    read_record,
+    record_of,
 )
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator, MembershipMonitor, claimed
 from fluvial.runtime.systems import MemorySystem
@@ -129,3 +131,10 @@ def test_a_claim_that_another_holds_is_refused_after_a_while() -> None:
             pass
     with claimed(system, "p", "0", 0.0):
         pass
+
+
+@pytest.mark.parametrize(("key", "value"), [(b"vote:1", b"{}"), (None, b"{}"), (record_of(FIRST)[0], None)])
+def test_a_record_of_a_kind_that_a_later_version_may_have_added_is_passed_over(
+    key: bytes | None, value: bytes | None
+) -> None:
+    assert read_record(key, value) is None
