@@ -104,3 +104,14 @@ def test_the_summary_counts_by_stream_and_operator() -> None:
         "  late     window-4                3",
         "  failed   map-2                   1",
     ]
+
+
+def test_a_stream_that_is_named_as_an_operator_is_not_called_by_the_operators_label() -> None:
+    report = Report(
+        pipeline="p", engine="local", seconds=1.0, read={"clicks": 4}, written={"visits": 3}, late={"visits": 2}
+    )
+    assert summary(report, {"visits": "window visits"}).splitlines()[1:] == [
+        "  read     clicks         4",
+        "  written  visits         3",
+        "  late     window visits  2",
+    ]
