@@ -6,7 +6,7 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from ..dsl import operators as ops
-from ..dsl.annotations import contradicts, is_decorated, taken
+from ..dsl.annotations import contradicts, is_decorated, message_value, taken
 from ..dsl.errors import PlanError
 from ..dsl.operators.labels import function_name
 from ..dsl.pipeline import Pipeline
@@ -23,7 +23,10 @@ def check_annotations(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
             continue
         given = flows[operator.inputs[0]].value
         for fn in _functions(operator):
-            _check_taken(operator, fn, given)
+            _check_taken(operator, fn, given, taken(fn))
+        if isinstance(operator, ops.Process):
+            on_message = operator.processor.on_message
+            _check_taken(operator, on_message, given, message_value(taken(on_message)))
         if isinstance(operator, ops.SendTo):
             _check_sent(operator, given)
 
@@ -40,10 +43,11 @@ def _functions(operator: ops.Operator) -> Iterator[Callable[..., Any]]:
         yield operator.fn
     if isinstance(operator, ops.Split):
         yield from operator.predicates
+    if isinstance(operator, ops.Deduplicate) and operator.by is not None:
+        yield operator.by
 
 
-def _check_taken(operator: ops.Operator, fn: Callable[..., Any], given: Any) -> None:
-    wanted = taken(fn)
+def _check_taken(operator: ops.Operator, fn: Callable[..., Any], given: Any, wanted: Any) -> None:
     if contradicts(given, wanted):
         wrong = f"{operator.label} gets {type_name(given)}, and {function_name(fn)} takes {type_name(wanted)}"
         remedy = "correct the annotation, or the type of what comes before it"

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial, wraps
 from typing import Any, NewType, Protocol, TypedDict, TypeVar, runtime_checkable
 
 import pytest
 
 from explained import error_of
-from fluvial.dsl import INT64, Pipeline, PlanError
+from fluvial.dsl import INT64, KeyedProcessor, Message, Pipeline, PlanError
 from fluvial.dsl.annotations import contradicts, taken
 from fluvial.planner import plan
 from fluvial.planner.annotation_checks import check_annotations
@@ -110,7 +111,29 @@ VERBS: list[Callable[[Any, Any], Any]] = [
     lambda stream, fn: stream.flat_map(fn),
     lambda stream, fn: stream.split(fn)[1],
     lambda stream, fn: stream.partition_by(fn, id="by", key_type=str, value=str),
+    lambda stream, fn: keyed(stream).deduplicate(timedelta(hours=1), by=fn, by_type=str, id="once"),
+    lambda stream, fn: keyed(stream).process(handler(fn), id="handled"),
 ]
+
+
+def keyed(stream: Any) -> Any:
+    return stream.partition_by(lambda _: "", id="keyed", key_type=str)
+
+
+def handler(fn: Any) -> KeyedProcessor[str, Any, str]:
+    """A processor whose method takes messages of the values that a function takes, and has its name."""
+
+    class Handler(KeyedProcessor[str, Any, str]):
+        def on_message(self, message: Any, context: Any) -> list[str]:
+            return [context.key, message.value]
+
+    wanted = getattr(fn, "__annotations__", {}).get("value", Any)
+    message_of: Any = Message
+    on_message: Any = Handler.on_message
+    on_message.__annotations__, on_message.__name__ = {"message": message_of[wanted]}, "fn"
+    if hasattr(fn, "__wrapped__"):
+        on_message.__wrapped__ = fn.__wrapped__
+    return Handler()
 
 
 def called_by(verb: Callable[[Any, Any], Any], fn: Any, stream: Any) -> None:
