@@ -175,6 +175,11 @@ def clock_of(processor: KeyedProcessor[Any, Any, Any]) -> str | None:
     return next((name for name, value in _attributes(processor).items() if isinstance(value, ClockTimers)), None)
 
 
+def answers_timers(processor: KeyedProcessor[Any, Any, Any]) -> bool:
+    """Whether a processor has an `on_timer` of its own: a timer that nothing answers would be lost without a word."""
+    return type(processor).on_timer is not KeyedProcessor.on_timer
+
+
 def tags_of(processor: KeyedProcessor[Any, Any, Any]) -> dict[str, Tag[Any]]:
     """The tags that a processor's class declares, by their own names."""
     return {tag.name: tag for tag in _attributes(processor).values() if isinstance(tag, Tag)}

@@ -9,7 +9,7 @@ from typing import Any
 
 from ....dsl.keyed_state import outside, put_to_work
 from ....dsl.message import Headers, Message
-from ....dsl.processor import KeyedProcessor, Tagged, Timer, clock_of, states_of, tags_of
+from ....dsl.processor import KeyedProcessor, Tagged, Timer, answers_timers, clock_of, states_of, tags_of
 from ...process.interruptions import INTERRUPTIONS
 from ..state_cache import Change, StateBackend, WriteBackCache
 from ..state_codec import MsgpackCodec
@@ -68,7 +68,8 @@ class BoundTimers:
     time, only its entry changes: the far timer fires early, and is then set again.
     """
 
-    def __init__(self, namespace: StateNamespace, marks: str) -> None:
+    def __init__(self, namespace: StateNamespace, marks: str, *, answered: bool = True) -> None:
+        self._answered = answered
         self._scope = namespace.scope
         self.times: Entries = namespace.permanent(marks[0], "", MsgpackCodec(tuple[int, int]))
         self.far_timers = namespace.far_timers(marks[1])
@@ -78,7 +79,9 @@ class BoundTimers:
 
     def set(self, name: str, time: int) -> None:
         """Set a timer of the present key, in ms since epoch, in place of an earlier one of that name. Raises TypeError
-        or ValueError for what is no such time."""
+        or ValueError for what is no such time, and TypeError where no `on_timer` answers it."""
+        if not self._answered:
+            raise TypeError(f"timer {name!r} is set, and the processor has no method on_timer(self, timer, context)")
         if time.__class__ is not int:
             raise TypeError(
                 f"the time of timer {name!r} is an int, ms since epoch, not {type(time).__name__}: {time!r}"
@@ -143,12 +146,14 @@ class ProcessOperator:
         }
         put_to_work(self._processor, self._states)
         self._tags = {*tags_of(self._processor)}
-        self._timers = BoundTimers(namespace, "wa")
+        answered = answers_timers(self._processor)
+        self._timers = BoundTimers(namespace, "wa", answered=answered)
         self._clock_timers: BoundTimers | None = None
         self.fire_clock_timers: Callable[[int], None] | None = None
         """To be called when the processing time advances; None without timers in processing time."""
         if (name := clock_of(self._processor)) is not None:
-            clock = self._clock_timers = BoundTimers(namespace.for_processing_time(context.clock_fired), "cb")
+            of_clock = namespace.for_processing_time(context.clock_fired)
+            clock = self._clock_timers = BoundTimers(of_clock, "cb", answered=answered)
             self.fire_clock_timers = partial(self._fire_clock_timers, clock)
             put_to_work(self._processor, {name: clock})
         self._call_context = CallContext(self._timers)

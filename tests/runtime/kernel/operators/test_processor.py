@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from engines.stages import feed, program_of, task_of
 from fluvial.dsl import (
+    ClockTimers,
     Context,
     KeyedProcessor,
     ListState,
@@ -468,3 +469,22 @@ def test_what_is_not_there_can_be_cleared(commits: bool) -> None:
         yield f"{it.number.value} {dict(it.map)}"
 
     assert sent(code, ("k", "clear", 0), ("k", "look", 1), commits=commits) == ["0 {}", "0 {}"]
+
+
+class Unanswered(KeyedProcessor[str, str, str]):
+    clock = ClockTimers()
+
+    def on_message(self, message: Message[str], context: Context[str]) -> list[str]:
+        (self.clock if message.value == "clock" else context.timers).set("quiet", 5)
+        return []
+
+
+@pytest.mark.parametrize("kind", ["clock", "event"])
+def test_a_timer_that_nothing_answers_is_an_error_of_the_message(kind: str) -> None:
+    pipeline = Pipeline("p", on_error=dead_letter())
+    pipeline.stream("in", key=str, value=str).process(Unanswered(), id="p1").send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        driver.send("in", kind, key="k")
+        (letter,) = driver.dead_letters
+    wrong = dict(letter.headers)["fluvial-error"].decode()
+    assert wrong.startswith("TypeError: timer 'quiet' is set, and the processor has no method on_timer(")
