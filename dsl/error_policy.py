@@ -6,6 +6,7 @@ from typing import Literal
 
 from .errors import PipelineError
 from .validation import at_least_one, millis, number, one_of, require
+from .verb_calls import explained_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class ErrorPolicy:
         one_of("ErrorPolicy: action", self.action, ("fail", "skip", "dead_letter"))
 
 
+@explained_call
 def fail() -> ErrorPolicy:
     """Stop the run with exit code 5 and commit nothing past the message: the default.
 
@@ -31,6 +33,7 @@ def fail() -> ErrorPolicy:
     return ErrorPolicy("fail")
 
 
+@explained_call
 def skip() -> ErrorPolicy:
     """Count the message and go on without it.
 
@@ -44,6 +47,7 @@ def skip() -> ErrorPolicy:
     return ErrorPolicy("skip")
 
 
+@explained_call
 def dead_letter() -> ErrorPolicy:
     """Write the message and its error to the stream `{pipeline}-dead-letters`, count it, and go on.
 

@@ -14,6 +14,20 @@ from .validation import explain
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_ELSEWHERE = {
+    **dict.fromkeys(("keyby", "groupby", "groupbykey", "selectkey", "repartition"), "partition_by"),
+    **dict.fromkeys(("aggregate", "count", "reduce", "fold", "windowedby"), "window"),
+    **dict.fromkeys(("to", "through", "sinkto", "writeto"), "send_to"),
+    **dict.fromkeys(("foreach", "peek", "addsink"), "sink"),
+    **dict.fromkeys(("mapvalues", "select"), "map"),
+    **dict.fromkeys(("flatmapvalues", "explode"), "flat_map"),
+    **dict.fromkeys(("branch",), "split"),
+    **dict.fromkeys(("union", "connect"), "merge"),
+    **dict.fromkeys(("distinct", "dropduplicates"), "deduplicate"),
+    **dict.fromkeys(("transform", "transformwithstate"), "process"),
+}
+"""What verbs are called in Kafka Streams, Flink and Spark, in lower case and without `_`, and what they are here."""
+
 
 def no_such_verb(owner: object, name: str, known: Iterable[str], remedy: str) -> AttributeError:
     """The error of a name that an object does not have. `known` are those that may be meant; `remedy` is what to do
@@ -21,7 +35,8 @@ def no_such_verb(owner: object, name: str, known: Iterable[str], remedy: str) ->
     if name.startswith("_"):  # what Python itself and notebooks ask for
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
     verbs = sorted(verb for verb in known if verb.islower() and not verb.startswith("_"))
-    meant = get_close_matches(name, verbs, 1)
+    elsewhere = _ELSEWHERE.get(name.replace("_", "").lower())
+    meant = [elsewhere] if elsewhere in verbs else get_close_matches(name, verbs, 1)
     wrong, expected = f"{type(owner).__name__} has no {name!r}", f"one of {', '.join(verbs)}"
     return NoSuchVerb(explain(wrong, expected, f"write .{meant[0]}" if meant else remedy))
 

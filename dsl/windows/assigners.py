@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from ..errors import PipelineError
 from ..validation import millis, require
+from ..verb_calls import explained_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Unbounded:
 Assigner = Tumbling | Hopping | Session | Unbounded
 
 
+@explained_call
 def tumbling(size: timedelta) -> Tumbling:
     """Windows of one size, side by side: [0, size), [size, 2 * size) ... in event time.
 
@@ -46,6 +48,7 @@ def tumbling(size: timedelta) -> Tumbling:
     return Tumbling(millis("tumbling: size", size, least=1))
 
 
+@explained_call
 def hopping(size: timedelta, every: timedelta) -> Hopping:
     """Windows of one size that overlap: [0, size), [every, every + size) ... A message belongs to all that it lies in.
 
@@ -58,6 +61,7 @@ def hopping(size: timedelta, every: timedelta) -> Hopping:
     return Hopping(length, step)
 
 
+@explained_call
 def session(gap: timedelta) -> Session:
     """Windows that grow while messages of a key are at most `gap` apart: [first, last + gap + 1 ms).
 
@@ -67,6 +71,7 @@ def session(gap: timedelta) -> Session:
     return Session(millis("session: gap", gap, least=1))
 
 
+@explained_call
 def unbounded() -> Unbounded:
     """One window for all messages of a key. It fires when its trigger does, and at the end of input; its state is kept
     for ever. The timestamp of its panes is that of its latest message.

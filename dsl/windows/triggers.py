@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from ..errors import PipelineError
 from ..validation import at_least_one, flag, millis, require
+from ..verb_calls import explained_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Trigger:
         flag("Trigger: repeats", self.repeats)
 
 
+@explained_call
 def after_count(messages: int) -> Trigger:
     """Fires when a window of a key has so many messages.
 
@@ -44,6 +46,7 @@ def after_count(messages: int) -> Trigger:
     return Trigger(count=at_least_one("after_count: messages", messages, "messages"))
 
 
+@explained_call
 def after(*, first: timedelta | None = None, last: timedelta | None = None) -> Trigger:
     """Fires when so much time has passed since the `first` message of a window of a key, or since the `last` one.
 
@@ -62,6 +65,7 @@ def after(*, first: timedelta | None = None, last: timedelta | None = None) -> T
     )
 
 
+@explained_call
 def any_of(*triggers: Trigger) -> Trigger:
     """Fires when one of several triggers does; all of them end with that, or, repeated, start from zero.
 
@@ -81,6 +85,7 @@ def any_of(*triggers: Trigger) -> Trigger:
     )
 
 
+@explained_call
 def repeat(trigger: Trigger) -> Trigger:
     """Fires each time the trigger would; after a firing the trigger starts from zero at the next message.
 

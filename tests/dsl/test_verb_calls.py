@@ -3,14 +3,24 @@
 import copy
 import inspect
 import pickle
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from explained import assert_explains, error_of
 from fluvial.dsl import KeyedStream, MessageStream, Pipeline, PipelineError
+from fluvial.dsl import after as typed_after
+from fluvial.dsl import session as typed_session
+from fluvial.dsl import skip as typed_skip
+from fluvial.dsl import tumbling as typed_tumbling
 from fluvial.dsl.errors import NoSuchVerb
 
+HOUR = timedelta(hours=1)
+after: Any = typed_after
+session: Any = typed_session
+skip: Any = typed_skip
+tumbling: Any = typed_tumbling
 anything: Any = lambda: Pipeline("p").stream("words", value=str)  # noqa: E731
 keyed: Any = lambda: Pipeline("p").stream("words", key=str, value=str)  # noqa: E731
 
@@ -44,6 +54,11 @@ def pipeline_table() -> Any:
     (lambda: anything().partitionBy(len), "partition_by got no id", "options are key_type=, value=", "pass id=..."),
     (lambda: anything().broadcast(x=1, id="b"), "broadcast has no x=", "broadcast(id=...)", "leave out x="),
     (lambda: keyed().window(id="w"), "window got no assigner and no aggregate", "window(", "assigner=... and agg"),
+    (lambda: tumbling(), "tumbling got no size", "tumbling(size)", "pass size=..."),
+    (lambda: session(timeout=HOUR), "session has no timeout=", "session(gap)", "leave out timeout="),
+    (lambda: after(seconds=3), "after has no seconds=", "options are first=, last=", "leave out seconds="),
+    (lambda: after(HOUR), "after got 1 argument by position", "options are first=, last=", "give options by name"),
+    (lambda: skip(3), "skip got 1 argument by position", "skip()", "leave out the others"),
     (lambda: pipeline_table().join(id="j", haw="left"), "join has no haw=", "join(other, fn, id=...)", "write how="),
 ])  # fmt: skip
 def test_other_arguments_than_a_verb_has_are_refused(call: Any, wrong: str, expected: str, remedy: str) -> None:
@@ -69,3 +84,18 @@ def test_handles_and_pipelines_are_copied() -> None:
     stream = anything()
     assert copy.copy(stream).operator.id == stream.operator.id
     assert copy.deepcopy(stream).operator.id == pickle.loads(pickle.dumps(stream)).operator.id
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("key_by", "partition_by"),
+        ("groupBy", "partition_by"),
+        ("to", "send_to"),
+        ("foreach", "sink"),
+        ("union", "merge"),
+    ],
+)
+def test_a_verb_of_another_library_is_answered_with_the_one_of_this(name: str, here: str) -> None:
+    place: Any = lambda: getattr(anything(), name)(len)  # noqa: E731
+    assert_explains(error_of(place, NoSuchVerb), f"MessageStream has no {name!r}", place, "one of", f"write .{here}")
