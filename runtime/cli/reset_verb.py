@@ -33,7 +33,7 @@ def reset_verb(
     next run reads the inputs from their start. With --stream, on Kafka, it reads a topic that was deleted and created
     again. Outputs and inputs stay.
 
-    fluvial reset visits.py --state sessions
+    fluvial reset visits.py --state visits
     """
     _refuse_unclear({"--state": states, "--stream": inputs, "--all": everything}, keep_offsets=keep_offsets)
     pipeline = load_pipeline(target)

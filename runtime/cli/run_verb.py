@@ -125,6 +125,9 @@ def _settings(arguments: RunArguments) -> Settings:
 
 def _address(arguments: RunArguments) -> Address | None:
     if arguments.metrics_port is None:
+        if arguments.metrics_host != LOOPBACK or arguments.metrics_alias:
+            asked = "--metrics-host and --metrics-alias"
+            raise refused(asked, "without --metrics-port", "--metrics-port", "write --metrics-port 0 for any free port")
         return None
     return Address(arguments.metrics_host, arguments.metrics_port, tuple(arguments.metrics_alias or ()))
 

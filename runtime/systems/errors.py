@@ -6,6 +6,7 @@ from collections.abc import Collection
 from difflib import get_close_matches
 
 from ...dsl.errors import SystemProblem, TakenOver, UsageError
+from ...dsl.text import plural
 from ...dsl.validation import explain
 
 
@@ -33,11 +34,12 @@ def check_stream(stream: str, partitions: int) -> None:
 
 def other_count(stream: str, existing: int, asked: int, where: str) -> SystemProblem:
     """The stream exists with another partition count."""
-    wrong = f"stream {stream!r} has {existing} partitions, not {asked}"
-    expected = f"{existing} partitions, since the count of a stream never changes"
-    return SystemProblem(
-        explain(wrong, expected, f"ask for {existing} partitions, or use another stream name", at=where)
+    count = plural(existing, "partition")
+    wrong, expected = (
+        f"stream {stream!r} has {count}, not {asked}",
+        f"{count}, since the count of a stream never changes",
     )
+    return SystemProblem(explain(wrong, expected, f"ask for {count}, or use another stream name", at=where))
 
 
 def unknown_stream(stream: str, known: Collection[str], where: str) -> SystemProblem:

@@ -355,3 +355,10 @@ pipeline.stream("words", value=str).map(lambda word: sys.exit({given})).send_to(
     assert (ended.code, ended.out) == (5, "")
     wrong = f"sys.exit({given}) was called during the run of 'over', which ends without a last commit"
     assert ended.err.startswith(f"{wrong}\n  at over.py:5\n")
+
+
+@pytest.mark.parametrize("option", [("--metrics-host", "0.0.0.0"), ("--metrics-alias", "visits.svc")])
+def test_what_says_where_metrics_are_served_wants_a_port(fluvial: Fluvial, option: tuple[str, str]) -> None:
+    ended = fluvial("run", "letters.py", *option, "--input", "words=words.jsonl")
+    assert ended.code == 2
+    assert "without --metrics-port\n  at the command line\n  expected: --metrics-port\n" in ended.err
