@@ -46,7 +46,12 @@ def test_other_errors_are_told_by_a_run_that_is_to_stop_too(error: Exception) ->
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("whose", "number"), [("own", signal.SIGINT), ("own", signal.SIGTERM), ("theirs", signal.SIGTERM)]
+    ("whose", "number"),
+    [
+        pytest.param("own", signal.SIGINT, marks=pytest.mark.long),  # handled as the next one is
+        ("own", signal.SIGTERM),
+        ("theirs", signal.SIGTERM),
+    ],
 )
 def test_a_signal_to_the_whole_group_stops_a_run_quietly(whose: str, number: int, tmp_path: Path) -> None:
     """As Ctrl-C, `timeout` and service managers send it."""
