@@ -2,12 +2,13 @@
 
 import re
 
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What a terminal obeys, but for tabs and ends of lines."""
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What a terminal obeys, but for tabs and ends of lines; and halves of surrogate pairs, which no encoding can write."""
 
 
 def visible(text: str) -> str:
-    r"""The text with its control characters shown, so that no terminal obeys them: what it quotes may be anybody's.
+    r"""The text with its control characters shown, so that no terminal obeys them: what it quotes may be anybody's. It
+    can be encoded as UTF-8.
 
     >>> print(visible("\x1b[2Jgone"))
     \x1b[2Jgone

@@ -103,7 +103,9 @@ class Failures:
             "written-at": operator.origin,
             **at,
         }
-        return tuple((f"fluvial-{name}", str(value).encode()) for name, value in details.items())
+        # A text of the user's may hold half of a surrogate pair, which UTF-8 cannot encode.
+        texts = ((name, str(value).encode(errors="backslashreplace")) for name, value in details.items())
+        return tuple((f"fluvial-{name}", text) for name, text in texts)
 
 
 def ended_by_exit(pipeline: str, ended: SystemExit) -> MessageError:
@@ -138,7 +140,10 @@ def _named(error: BaseException) -> str:
     """An error as Python shows it: its class and its message."""
     if isinstance(error, ReturnedValueError):
         return str(error)
-    return f"{type(error).__name__}: {error}"
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception as inner:
+        return f"{type(error).__name__}, whose text cannot be shown: its __str__ raises {type(inner).__name__}"
 
 
 def _shown(key: bytes | None) -> str:

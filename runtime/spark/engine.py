@@ -54,26 +54,26 @@ def run(
         interruptions_raised(),
         java_end_explained(stop),
         connection.claim(plan.name, root),
-        session_for(spark, settings) as session,
     ):
         finish_removals(plan, connection, root / plan.name)
-        check_checkpoints(plan, system, settings)  # of all queries, before any record is written
-        # Before any stream is created: a session without the connector is refused, and leaves nothing behind.
-        connection.prepare(session)
-        admin = system.admin()
-        make_streams(plan, admin, without="intermediate")  # messages between stages stay in their query
-        queries = [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
-        for query in queries:
-            connection.check(query, reset_command(plan, system, settings, "spark"))
-        # One mapping for all queries, so that queries of one stream end at the same messages.
-        ends = {name: admin.ends(name) for query in queries for name in query.sources} if until == "end" else None
-        sources = {name for query in queries for name in query.sources}
-        inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=until == "end")
-        monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs)
-        begin = partial(start, connection=connection, session=session, settings=settings, ends=ends)
-        stop.begin()
-        run_queries(queries, begin, connection, monitor, settings.spark_patience)
-        monitor.finish()
+        check_checkpoints(plan, system, settings)  # of all queries, before Spark starts and before any record is written
+        with session_for(spark, settings) as session:
+            # Before any stream is created: a session without the connector is refused, and leaves nothing behind.
+            connection.prepare(session)
+            admin = system.admin()
+            make_streams(plan, admin, without="intermediate")  # messages between stages stay in their query
+            queries = [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
+            for query in queries:
+                connection.check(query, reset_command(plan, system, settings, "spark"))
+            # One mapping for all queries, so that queries of one stream end at the same messages.
+            ends = {name: admin.ends(name) for query in queries for name in query.sources} if until == "end" else None
+            sources = {name for query in queries for name in query.sources}
+            inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=until == "end")
+            monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs)
+            begin = partial(start, connection=connection, session=session, settings=settings, ends=ends)
+            stop.begin()
+            run_queries(queries, begin, connection, monitor, settings.spark_patience)
+            monitor.finish()
     return Report(pipeline=plan.name, engine="spark", seconds=0.0) if monitor is None else monitor.report()
 
 

@@ -9,12 +9,17 @@ from fluvial.dsl import MessageError, UsageError
 from fluvial.dsl.text import visible
 
 
-@given(st.text())
+@given(st.text(st.characters(exclude_categories=[])))
 def test_no_terminal_obeys_what_is_visible(text: str) -> None:
     assert not [one for one in visible(text) if unicodedata.category(one) == "Cc" and one not in "\t\n"]
 
 
-@given(st.text(st.characters(exclude_categories=["Cc"]) | st.sampled_from("\t\n")))
+@given(st.text(st.characters(exclude_categories=[])))
+def test_what_is_visible_can_be_encoded(text: str) -> None:
+    assert visible(text).encode().decode() == visible(text)
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"]) | st.sampled_from("\t\n")))
 def test_all_else_stays_as_it_is(text: str) -> None:
     assert visible(text) == text
 

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from pyspark.errors import StreamingQueryException
 
-from fluvial.dsl import FluvialError, MessageError, Pipeline, PipelineError, SystemProblem
+from fluvial.dsl import FluvialError, MessageError, Pipeline, PipelineError, PlanError, SystemProblem
 from fluvial.planner import Settings, plan
 from fluvial.runtime.spark import engine
 from fluvial.runtime.spark.query.supervision import run_queries
@@ -166,6 +166,24 @@ def test_a_disk_that_is_full_before_a_query_starts(monkeypatch: pytest.MonkeyPat
     made = plan(pipeline, partitions={"in": 1})
     with pytest.raises(SystemProblem, match="the machine has run out of"):
         engine.run(made, LogSystem(tmp_path), Settings(), "end", None)
+
+
+def test_a_checkpoint_that_cannot_be_gone_on_with_is_refused_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started: list[object] = []
+
+    def refuse(*_: object) -> None:
+        raise PlanError("another window")
+
+    monkeypatch.setattr(engine, "session_for", lambda *given: started.append(given) or nullcontext())
+    monkeypatch.setattr(engine, "check_checkpoints", refuse)
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).send_to("out")
+    made = plan(pipeline, partitions={"in": 1})
+    with pytest.raises(PlanError, match="another window"):
+        engine.run(made, LogSystem(tmp_path), Settings(), "end", None)
+    assert started == []
 
 
 PATIENCE = timedelta(seconds=40)

@@ -15,7 +15,7 @@ from ....planner.settings import Settings
 from ...systems.kafka import KafkaSystem
 from ...systems.log.claim import claim
 from ...systems.provisioning import bootstrap_streams
-from ..atomic_file import write
+from ..atomic_file import read, write
 from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
 from ..query.checkpoint_log import is_between_batches
@@ -62,7 +62,7 @@ class KafkaConnection:
         identities = {name: admin.identity(name) for name in query.sources}
         if not file.exists():
             write(file, msgspec.json.encode(identities))
-        recorded = msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+        recorded = read(file, dict[str, str])
         for name in query.sources:
             if identities[name] != recorded[name]:
                 wrong = f"the stream {name!r} of {self._kafka.url} is not the one that {query.plan.name!r} has read"

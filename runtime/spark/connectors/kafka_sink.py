@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...systems.kafka import Cluster, KafkaRecordProducer
-from ..atomic_file import write
+from ..atomic_file import read, write
 from ..counts import Counts
 from ..rows import Messages, Row, TaskCounts, decode
 from ..worker.outputs import Output, by_partition
@@ -34,7 +34,7 @@ class WrittenCounts(msgspec.Struct):
 
 def read_counts(file: Path) -> WrittenCounts:
     """The counts in a file; none if there is no file yet."""
-    return msgspec.json.decode(file.read_bytes(), type=WrittenCounts) if file.exists() else WrittenCounts()
+    return read(file, WrittenCounts) if file.exists() else WrittenCounts()
 
 
 def run_batch(rows: "DataFrame", batch: int, file: Path) -> None:

@@ -5,6 +5,8 @@ Spark writes a file for each batch: to its offset log when it plans the batch, t
 
 from pathlib import Path
 
+from ..atomic_file import damaged
+
 PLANNED = "offsets"
 """The folder of Spark's offset log."""
 DONE = "commits"
@@ -45,8 +47,12 @@ def planned_lines(checkpoint: Path, number: int) -> list[str]:
 def _planned(checkpoint: Path, number: int) -> tuple[str, list[str]]:
     # A file of Spark's offset log has a version, a line of metadata, and one line a source. The session's setting
     # spark.sql.streaming.offsetLog.formatVersion chooses the version.
-    version, _, *lines = (checkpoint / PLANNED / str(number)).read_text().splitlines()
-    return version, lines
+    file = checkpoint / PLANNED / str(number)
+    text = file.read_text(errors="replace")
+    version, *lines = text.splitlines() or [""]
+    if len(lines) < 2:  # Spark does not sync its files: after a power cut the last one may be empty
+        raise damaged(file, f"it has {len(text)} characters, and no offsets")
+    return version, lines[1:]
 
 
 def is_between_batches(checkpoint: Path) -> bool:

@@ -23,7 +23,7 @@ from ...preflight.state_compatibility import refuse_changed
 from ...process.data_files import check_owner, make_folder, write_file
 from ...state.pipeline_folder import holds_query, removing_queries
 from ...systems.log.disk import explained, sync_directory
-from ..atomic_file import write
+from ..atomic_file import read, write
 from ..lowering.levels import Levels
 from .checkpoint_log import PLANNED, batch_numbers
 
@@ -72,10 +72,13 @@ class QueryCheckpoint:
 
 def query_checkpoints(root: Path) -> list[QueryCheckpoint]:
     """The checkpoints of the pipeline whose folder is `root`, without those that a reset removes. Raises SystemProblem
-    for a record of a later version."""
-    if removing_queries(root).exists():
-        return []
-    return [QueryCheckpoint(folder, _record(folder / FILE)) for folder in sorted(root.glob("*/*")) if _is_query(folder)]
+    for a record that is damaged, or of a later version."""
+    return [QueryCheckpoint(folder, _record(folder / FILE)) for folder in query_folders(root)]
+
+
+def query_folders(root: Path) -> list[Path]:
+    """The folders of `query_checkpoints`, whatever their records hold."""
+    return [] if removing_queries(root).exists() else [one for one in sorted(root.glob("*/*")) if _is_query(one)]
 
 
 def _is_query(folder: Path) -> bool:
@@ -117,12 +120,7 @@ def folders_set_aside(root: Path) -> list[Path]:
 def _record(file: Path) -> QueryRecord | None:
     if not file.exists():
         return None
-    try:
-        record = msgspec.json.decode(file.read_bytes(), type=QueryRecord)
-    except msgspec.DecodeError as error:
-        remedy = "restore the folder from a copy, or start over with fluvial reset --all"
-        expected = "the record that a run of the pipeline wrote"
-        raise SystemProblem(explain(f"{file} cannot be read: {error}", expected, remedy, file)) from None
+    record = read(file, QueryRecord)
     if record.version != VERSION:
         wrong = f"{file} has version {record.version}"
         raise SystemProblem(explain(wrong, f"version {VERSION}", "run the version that wrote it", file))

@@ -7,15 +7,16 @@ from pathlib import Path
 
 from ....planner.plan import Plan
 from ...reset_step import ResetStep
-from .checkpoint_record import begin_removal, end_removal, folders_set_aside, query_checkpoints, set_aside
+from .checkpoint_record import begin_removal, end_removal, folders_set_aside, query_folders, set_aside
 from .connection import Connection
 from .query import group_of
 
 
 def removals(plan: Plan, connection: Connection, root: Path) -> Iterator[ResetStep]:
     """The steps that remove all checkpoints of the pipeline whose folder is `root`. The first step marks all of them
-    for removal. If the steps are interrupted after it, the next run removes the rest."""
-    for folder in [*(query.folder for query in query_checkpoints(root)), *folders_set_aside(root)]:
+    for removal. If the steps are interrupted after it, the next run removes the rest. They remove damaged checkpoints,
+    too."""
+    for folder in [*query_folders(root), *folders_set_aside(root)]:
         yield ResetStep("query", str(folder), partial(_remove, plan, connection, root, folder))
 
 

@@ -13,7 +13,7 @@ from ...kernel.state_cache import Size
 from ...preflight.state_compatibility import reset_command
 from ...systems.contract import System
 from ...systems.provisioning import table_streams
-from ..atomic_file import write
+from ..atomic_file import read, write
 from ..lowering.lowering import levels
 from ..lowering.packaging import PlanBundle, pack, write_shipped_plan
 from ..lowering.query_plan import QueryPlan
@@ -53,7 +53,7 @@ def _group(plan: Plan, identity: str) -> str:
 def group_of(plan: Plan, folder: Path) -> str | None:
     """The name under which the system stores data about the checkpoint in a folder; None if it has no name."""
     file = folder / "identity"
-    return _group(plan, file.read_text()) if file.exists() else None
+    return _group(plan, _name_in(file)) if file.exists() else None
 
 
 def _identity(folder: Path) -> str:
@@ -62,7 +62,11 @@ def _identity(folder: Path) -> str:
     if not file.exists():
         # Written atomically: two checkpoints with an empty name would take each other's batches for their own.
         write(file, uuid.uuid4().hex.encode())
-    return file.read_text()
+    return _name_in(file)
+
+
+def _name_in(file: Path) -> str:
+    return file.read_text(errors="replace")  # the system knows nothing by a damaged name, which is then refused
 
 
 def _starts(
@@ -76,7 +80,7 @@ def _starts(
         latest = {name for name in sources if settings.offset_default == "latest" and name not in tables}
         starts = {name: admin.ends(name) if name in latest else admin.starts(name) for name in sources}
         write(file, msgspec.json.encode(starts))
-    return msgspec.json.decode(file.read_bytes(), type=dict[str, list[int]])
+    return read(file, dict[str, list[int]])
 
 
 def start(

@@ -22,6 +22,7 @@ from ..lowering.levels import Levels
 from ..lowering.packaging import program, unpack
 from ..lowering.shipped_plan import ShippedPlan
 from ..rows import EndOfInput, Head, ProcessingTime, Row, Watermark, decode_head, decode_messages
+from .error_texts import sendable_errors
 from .output_router import RowRouter
 from .outputs import Output, as_rows
 from .stage_feeder import StageFeeder
@@ -82,7 +83,7 @@ def process_bucket(
     pages.reset(bundle.resets)
     rows: list[Row] = []
     changes: list[Change] = []
-    with StageFeeder() as feeder, ExitStack() as stack:
+    with sendable_errors(bundle.plan.name), StageFeeder() as feeder, ExitStack() as stack:
         for stage in bundle.levels.stages_at(level):
             bucket_stage = _BucketStage(shipped, stage, bucket, pages, output, stack, bucket_input.time)
             bucket_stage.process(feeder, bucket_input, rows)

@@ -34,6 +34,7 @@ from ..rows import (
     encode,
     messages_of,
 )
+from .error_texts import sendable_errors
 from .output_router import RowRouter, watermark_rows
 from .outputs import Output, as_rows
 from .stage_feeder import StageFeeder
@@ -57,7 +58,7 @@ def level_zero(
     """Process what one of Spark's batches holds of a source partition, and yield the rows for later levels."""
     bundle, _ = unpack(shipped)
     forwarded = stream in bundle.levels.forwarded
-    with StageFeeder() as feeder, ExitStack() as stack:
+    with sendable_errors(bundle.plan.name), StageFeeder() as feeder, ExitStack() as stack:
         source_partition: _SourcePartition = (
             _ForwardedPartition(bundle, stream, partition, output)
             if forwarded

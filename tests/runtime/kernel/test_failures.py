@@ -65,6 +65,27 @@ def test_a_dead_letter_is_the_record_as_it_came_with_the_error_in_its_headers() 
     assert found.counts == {"map-2": 1}
 
 
+class SilentError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("half of a pair: \ud83d"), rb"ValueError: half of a pair: \ud83d"),
+        (SilentError(), b"SilentError, whose text cannot be shown: its __str__ raises ValueError"),
+    ],
+)
+def test_an_error_whose_text_cannot_be_written_fails_its_message_alone(error: Exception, told: bytes) -> None:
+    found = failures(dead_letter())
+    found.message(WHERE, error, "map-2")
+    assert dict(found.dead_letters[0][3])["fluvial-error"] == told  # type: ignore[comparison-overlap]
+    with pytest.raises(MessageError) as stopped:
+        failures(fail()).message(WHERE, error, "map-2")
+    assert told in str(stopped.value).encode()
+
+
 def test_a_firing_that_failed_is_told_by_its_window() -> None:
     found = failures(dead_letter())
     found.firing("map-2", b"k", Pane("k", Window(0, 10), 3), 9, raised())

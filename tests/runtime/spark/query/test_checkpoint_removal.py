@@ -149,3 +149,14 @@ def test_each_engine_removes_its_own_from_a_folder_of_both(made: Plan, tmp_path:
     of_a_container.mkdir(parents=True)
     (of_a_container / "CURRENT").touch()
     assert [step.name for step in removals(made, LogConnection(system), root)] == [str(folder)]
+
+
+@pytest.mark.parametrize("file", ["query", "identity", "starts"])
+def test_a_damaged_checkpoint_is_removed_as_the_error_of_a_run_says(tmp_path: Path, file: str) -> None:
+    pipeline, system = Pipeline("p"), LogSystem(tmp_path, fsync=False)
+    pipeline.stream("in", value=str).send_to("out")
+    write(system, {"in": [[]]})
+    damaged = query(tmp_path / "spark" / "p")
+    (damaged / file).write_bytes(b"\xff{")
+    assert [step.kind for step in reset(pipeline, engine="spark", system=system)] == ["query"]
+    assert not damaged.exists()
