@@ -12,6 +12,7 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from pyspark.errors import StreamingQueryException
 
+from explained import assert_explains
 from fluvial.dsl import FluvialError, MessageError, Pipeline, PipelineError, PlanError, SystemProblem
 from fluvial.planner import Settings, plan
 from fluvial.runtime.spark import engine
@@ -126,6 +127,30 @@ def test_of_an_error_of_sparks_comes_back_what_it_says() -> None:
     run_all: Any = run_queries
     with pytest.raises(SystemProblem, match=r"\Athe query on Spark has failed: java\.lang\.Exception: no room\Z"):
         run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Monitor(), PATIENCE)
+
+
+IN_A_BATCH = (
+    "An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):\n"
+    '  File "py4j/clientserver.py", line 644, in _call_proxy\n'
+    "py4j.protocol.Py4JJavaError: An error occurred while calling o97.collectToPython.\n"
+    ": org.apache.spark.SparkException: Job aborted due to stage failure: {}\n\tat org.X(X.scala:1)\nCaused by: y"
+)
+
+
+def test_of_an_error_of_a_batch_comes_back_what_java_says() -> None:
+    run_all: Any = run_queries
+    told = IN_A_BATCH.format("no such block")
+    with pytest.raises(SystemProblem, match=r"has failed: org\.apache\.spark\.SparkException: Job .*: no such block\Z"):
+        run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Monitor(), PATIENCE)
+
+
+def test_a_python_process_that_was_killed_is_told_as_such() -> None:
+    run_all: Any = run_queries
+    told = IN_A_BATCH.format("SparkException: Python worker exited unexpectedly (crashed). Consider setting x")
+    with pytest.raises(SystemProblem) as raised:
+        run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Monitor(), PATIENCE)
+    wrong, expected = "a Python process of Spark has ended in the middle of its work", "Python processes that live"
+    assert_explains(raised.value, wrong, None, expected, "want of memory")
 
 
 def test_the_error_that_was_raised_last_comes_back() -> None:

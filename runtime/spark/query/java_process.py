@@ -19,6 +19,9 @@ from ....dsl.validation import explain
 
 _log = logging.getLogger(__name__)
 
+_IN_A_BATCH = "An exception was raised by the Python Proxy"
+"""Spark's message if a batch has failed. Behind it is the traceback of the function that Spark calls with each batch."""
+
 
 class QueryFailed(SystemProblem):
     """A query has failed with an error of Spark itself, not of the pipeline or of a system."""
@@ -104,10 +107,12 @@ def _answers(gateway: Any) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """The message of one of Spark's errors, without its Java traceback."""
+    """The message of one of Spark's errors, without its Java traceback, nor the Python traceback of the call of a batch
+    in which Java has failed."""
     text = str(error).partition("\n=== Streaming Query ===")[0].partition("\n\tat ")[0].strip()
-    call, _, message = text.partition("\n: ")
-    return message if call.startswith("An error occurred while calling ") and message else text
+    call, _, message = text.rpartition("\n: ") if _IN_A_BATCH in text else text.partition("\n: ")
+    failed = call.startswith("An error occurred while calling ") or _IN_A_BATCH in call
+    return message if failed and message else text
 
 
 @contextmanager

@@ -32,6 +32,9 @@ _TOO_SLOWLY = "Python worker failed to connect back"
 """Spark's message if the process has not started by then. The machine may just have been busy, so the query is started
 again from its checkpoint."""
 
+_CRASHED = "Python worker exited unexpectedly"
+"""Spark's message if a Python process has ended in the middle of its work."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -138,6 +141,13 @@ def _problem(error: Exception, starts: int) -> FluvialError:
         wrong = f"the query on Spark was begun {times} a Python process was not up within {START_SECONDS} s"
         remedy = "run it where there are cores to spare, or give it more time with Settings(spark_patience=...)"
         return SystemProblem(explain(wrong, "Python processes that start in a second or two", remedy))
+    if _CRASHED in message:
+        wrong = "a Python process of Spark has ended in the middle of its work"
+        remedy = (
+            "see whether the system has ended it for want of memory, or a function ends or crashes its process; then "
+            "start again: the run goes on from its last batch"
+        )
+        return QueryFailed(explain(wrong, "Python processes that live as long as their tasks", remedy))
     if _NO_FLUVIAL in message:
         wrong = "Spark starts a Python that has no Fluvial"
         remedy = (
