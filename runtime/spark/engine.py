@@ -30,6 +30,7 @@ from .lowering.lowering import components, has_loop, levels
 from .query.checkpoint_record import check_checkpoint, wanted_record
 from .query.checkpoint_removal import finish_removals
 from .query.connection import Connection
+from .query.input_offsets import input_ends
 from .query.java_process import java_end_explained
 from .query.progress import QueryMonitor
 from .query.query import prepare, start
@@ -66,8 +67,8 @@ def run(
             for query in queries:
                 connection.check(query, reset_command(plan, system, settings, "spark"))
             # One mapping for all queries, so that queries of one stream end at the same messages.
-            ends = {name: admin.ends(name) for query in queries for name in query.sources} if until == "end" else None
-            sources = {name for query in queries for name in query.sources}
+            sources = {name: None for query in queries for name in query.sources}
+            ends = {name: input_ends(plan, admin, name) for name in sources} if until == "end" else None
             inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=until == "end")
             monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs)
             begin = partial(start, connection=connection, session=session, settings=settings, ends=ends)

@@ -108,7 +108,6 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/spark/connectors/kafka_format.py": ("tests/spark_engine/test_on_kafka.py",),
     "runtime/spark/connectors/kafka_sink.py": ("tests/spark_engine/test_on_kafka.py",),
     "runtime/spark/connectors/log.py": ("tests/runtime/spark/test_engine.py",),
-    "runtime/spark/connectors/log_sink.py": ("tests/spark_engine/test_clock.py",),
     "runtime/spark/counts.py": ("tests/spark_engine/test_time_in_buckets.py",),
     "runtime/spark/lowering/levels.py": ("tests/spark_engine/test_time_in_buckets.py",),
     "runtime/spark/lowering/query_plan.py": ("tests/runtime/spark/connectors/test_published_batches.py",),

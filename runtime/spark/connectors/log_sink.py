@@ -37,15 +37,16 @@ class SinkOptions(msgspec.Struct, frozen=True):
 
 
 _PRODUCERS: dict[tuple[int, str], LogProducer] = {}
-"""One producer for each process and log. Spark uses a worker process for many tasks, and each new producer would add
-files."""
+"""One producer for each process and log. Spark uses a worker process for many tasks, also of later runs of a session,
+and each new producer would add files."""
 
 
 def _producer(options: SinkOptions) -> LogProducer:
     key = (os.getpid(), options.directory)
-    if key not in _PRODUCERS:
-        _PRODUCERS[key] = LogSystem(Path(options.directory), fsync=options.fsync).producer()
-    return _PRODUCERS[key]
+    producer = _PRODUCERS.get(key)
+    if producer is None or producer.removed:
+        producer = _PRODUCERS[key] = LogSystem(Path(options.directory), fsync=options.fsync).producer()
+    return producer
 
 
 class LogSink:

@@ -15,6 +15,7 @@ from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
 from .checkpoint_log import DONE, PLANNED, batch_numbers, last_end_offsets, logged_at
 from .connection import Connection, Offsets
+from .input_offsets import input_ends
 from .metrics import count_samples, source_samples
 
 PROGRESS_SECONDS = 1.0
@@ -73,7 +74,9 @@ class QueryMonitor:
         totals = self._totals()
         counts = totals.since(self._first_totals)
         self._warn(counts)
-        ends = {name: self._admin.ends(name) for query in self._queries for name in query.sources}
+        ends = {
+            name: input_ends(self._plan, self._admin, name) for query in self._queries for name in query.sources
+        }
         done, planned = (
             {name: offsets for query in self._queries for name, offsets in self._end_offsets(query, kind).items()}
             for kind in (DONE, PLANNED)

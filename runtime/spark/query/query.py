@@ -21,6 +21,7 @@ from ..rows import SPARK_SCHEMA
 from ..worker.level_processor import LevelProcessor
 from .checkpoint_record import find_checkpoint, wanted_record
 from .connection import Connection, Offsets
+from .input_offsets import input_ends, input_starts
 
 
 def prepare(
@@ -42,7 +43,7 @@ def prepare(
     shipped = write_shipped_plan(pack(PlanBundle(plan, query_levels, settings.spark_buckets, cache, resets)), folder)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
-    starts = _starts(folder, sources, connection.system, settings, table_streams(plan))
+    starts = _starts(folder, sources, plan, connection.system, settings)
     return QueryPlan(plan, query_levels, shipped, folder, _group(plan, _identity(folder)), sources, starts)
 
 
@@ -70,15 +71,15 @@ def _name_in(file: Path) -> str:
 
 
 def _starts(
-    folder: Path, sources: tuple[str, ...], system: System, settings: Settings, tables: frozenset[str]
+    folder: Path, sources: tuple[str, ...], plan: Plan, system: System, settings: Settings
 ) -> dict[str, list[int]]:
     """The offsets at which the sources begin. They are stored beside the checkpoint: if the first run fails before its
     first batch, the next run begins at the same offsets, even if those were the latest then."""
     file = folder / "starts"
     if not file.exists():
-        admin = system.admin()
+        admin, tables = system.admin(), table_streams(plan)
         latest = {name for name in sources if settings.offset_default == "latest" and name not in tables}
-        starts = {name: admin.ends(name) if name in latest else admin.starts(name) for name in sources}
+        starts = {name: (input_ends if name in latest else input_starts)(plan, admin, name) for name in sources}
         write(file, msgspec.json.encode(starts))
     return read(file, dict[str, list[int]])
 

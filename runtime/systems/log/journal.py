@@ -73,6 +73,15 @@ class Journal:
         """The number of the last entry that was read, counted from the first entry of the log."""
         return self._position
 
+    @property
+    def removed(self) -> bool:
+        """Whether the log was removed, or another one was made in its directory."""
+        try:
+            # The lock is never replaced, and it is open here, so no other file can have its number.
+            return os.stat(self._lock).st_ino != os.fstat(self._marks.number).st_ino
+        except OSError:
+            return True
+
     def identity(self) -> str:
         """The unique name of the log. The first call creates it."""
         if not self.refresh().identity:

@@ -46,6 +46,11 @@ class LogProducer:
         return self._journal.identity()
 
     @property
+    def removed(self) -> bool:
+        """Whether the log was removed, or another one was made in its directory. Nothing can be written then."""
+        return self._journal.removed
+
+    @property
     def durable(self) -> bool:
         """Whether what is published survives a power cut."""
         return self._fsync

@@ -1,5 +1,6 @@
 """The journal: what is visible, what a torn or damaged file means, and compaction."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,15 @@ def test_a_log_that_goes_away_is_named(journal: Journal, tmp_path: Path) -> None
     (tmp_path / "journal").unlink()
     with pytest.raises(SystemProblem, match=r"(?s)journal is gone\n.*restore the whole log from a copy"):
         journal.refresh()
+
+
+def test_a_journal_knows_that_its_log_was_removed_or_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    journal = Journal(folder, create=True, compact_bytes=1)
+    for number in range(9):  # long enough for a file with a snapshot to replace it
+        add(journal, Created(f"clicks-{number}", 1))
+    assert not journal.removed
+    shutil.rmtree(folder)
+    assert journal.removed
+    again = Journal(folder, create=True)
+    assert (journal.removed, again.removed) == (True, False)
