@@ -58,7 +58,8 @@ def is_asynchronous(fn: Any) -> bool:
     (True, False)
     """
     code = _called(fn)
-    return inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code) or _returns(code, Awaitable)
+    waits = inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code) or _returns(code, Awaitable)
+    return waits or _is_marked(fn)
 
 
 def is_generator(fn: Any) -> bool:
@@ -88,7 +89,9 @@ def asynchronous(what: str, fn: Any, *takes: str) -> None:
     code = _called(fn)
     wrong, remedy = f"{what} got the asynchronous generator {_name(fn)}", "gather the values in a list, and return it"
     require(not inspect.isasyncgenfunction(code), PipelineError, wrong, "an async function that returns", remedy)
-    if not (inspect.iscoroutinefunction(code) or _returns(code, Awaitable) or _may_wait(code)):
+    # An object of a decorator's class: its method says nothing of what it returns either.
+    wrapped = _called(inspect.unwrap(fn))
+    if not (is_asynchronous(fn) or is_asynchronous(wrapped) or _may_wait(code)):
         remedy = "write it with async def; one that returns what another makes is annotated with -> Awaitable[...]"
         raise PipelineError(explain(f"{what} got the plain function {_name(fn)}", "an async function", remedy))
     check_call(what, fn, *takes, of="an async function")
@@ -105,11 +108,17 @@ def _may_wait(code: Any) -> bool:
     )
 
 
+def _is_marked(fn: Any) -> bool:
+    """Whether an object has the mark of asyncio that its calls give coroutines, as an `AsyncMock` has."""
+    return "_is_coroutine" in getattr(fn, "__dict__", ())
+
+
 def _called(fn: Any) -> Any:
     """The function that is called in the end: behind partial(), decorators, methods and objects that can be called."""
     while isinstance(fn, partial):
         fn = fn.func
-    if not isinstance(fn, FunctionType | MethodType | type):
+    # By its own type: a mock says that it is a function, and has no code that could be looked into.
+    if not issubclass(type(fn), FunctionType | MethodType | type):
         method = getattr(type(fn), "__call__", None)  # noqa: B004 - of a class of the user's
         fn = method if isinstance(method, FunctionType) else fn
     # A decorator says nothing of what it returns; the function that it wraps does.

@@ -13,7 +13,9 @@ def function_name(fn: Callable[..., Any]) -> str:
     """A function's name; a lambda is a lambda, and what `partial` makes has the name of what it calls."""
     while isinstance(fn, partial):
         fn = fn.func
-    name = getattr(fn, "__name__", type(fn).__name__)
+    name = getattr(fn, "__name__", None)
+    if not isinstance(name, str):  # an object that has all attributes, as some mocks have
+        name = type(fn).__name__
     return "lambda" if name == "<lambda>" else name
 
 

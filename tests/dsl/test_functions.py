@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from fractions import Fraction
-from functools import lru_cache, partial, singledispatch, wraps
+from functools import lru_cache, partial, singledispatch, update_wrapper, wraps
 from operator import attrgetter, itemgetter, methodcaller
 from pathlib import Path
 from typing import Any, NewType, TypedDict
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, MagicMock, Mock
 
 import msgspec
 import pytest
@@ -348,6 +348,17 @@ def scaled(value: str, by: int) -> str:
     return value * by
 
 
+class Counted:
+    """A decorator that is a class, and says of each object what it wraps."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+        update_wrapper(self, fn)
+
+    def __call__(self, *args):  # type: ignore[no-untyped-def]
+        return self.fn(*args)
+
+
 ACCEPTED: list[Any] = [
     *(str, int, float, bool, bytes, dict, list, set, tuple, len, repr, print, abs, max, ord, type, sorted),
     *(str.upper, str.split, str.strip, "x".find, {}.get, [].append, bytes.fromhex, int.__neg__, math.floor),
@@ -386,10 +397,24 @@ def test_a_function_of_the_wrong_kind_is_refused(place: Any, wrong: str, expecte
 
 
 @pytest.mark.parametrize(
-    "fn", [call, partial(call), counted(call), later, Caller(), Caller().method, lambda word: call(word), asyncio.sleep]
+    "fn",
+    [
+        *(call, partial(call), counted(call), Counted(call), later, Caller(), Caller().method),
+        *(lambda word: call(word), asyncio.sleep, AsyncMock(), AsyncMock(spec=call), AsyncMock().get),
+    ],
 )
 def test_a_function_whose_result_may_be_awaited_is_taken(fn: Any) -> None:
     anything().async_flat_map(fn, id="call")
+
+
+@pytest.mark.parametrize("fn", [Mock(spec=plain), MagicMock(spec=plain), Counted(plain)])
+def test_a_mock_of_a_function_is_looked_at_as_what_it_is(fn: Any) -> None:
+    anything().map(fn).filter(fn).flat_map(fn)
+
+
+def test_a_mock_whose_calls_must_be_awaited_is_no_plain_function() -> None:
+    error = error_of(lambda: anything().map(AsyncMock()), PipelineError)
+    assert "map got the asynchronous function AsyncMock" in str(error)
 
 
 @pytest.mark.parametrize("fn", [str.isalpha, bool, len, partial(str.startswith, "x"), lambda word: word, "x".find])
