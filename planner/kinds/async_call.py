@@ -1,6 +1,7 @@
 """What the planner knows of `async_flat_map`: the type of the items that its calls return, and the limits of calls."""
 
-from collections.abc import Awaitable, Coroutine, Mapping
+import inspect
+from collections.abc import Awaitable, Mapping
 from typing import Any, get_args, get_origin
 
 from ...dsl import operators as ops
@@ -17,8 +18,10 @@ def _of_awaited_items(operator: ops.AsyncFlatMap, inputs: list[Flow]) -> Flow:
 
 
 def _awaited(type_: Any) -> Any:
-    """The type that awaiting gives; an `async def` is annotated with it already."""
-    return get_args(type_)[-1] if get_origin(type_) in (Awaitable, Coroutine) else type_
+    """The type that awaiting gives; an `async def` is annotated with it already. What is awaited names it last:
+    `Awaitable[R]`, `Coroutine[Any, Any, R]`, `asyncio.Task[R]`."""
+    origin = get_origin(type_)
+    return get_args(type_)[-1] if inspect.isclass(origin) and issubclass(origin, Awaitable) else type_
 
 
 def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:

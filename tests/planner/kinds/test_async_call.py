@@ -1,5 +1,6 @@
 """Asynchronous calls in a plan: the types of their results, and their limits."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from datetime import timedelta
 from typing import Any
@@ -22,6 +23,14 @@ def coroutine(word: str) -> Coroutine[Any, Any, tuple[int, ...]]:
     raise NotImplementedError
 
 
+def task(word: str) -> asyncio.Task[list[int]]:
+    raise NotImplementedError
+
+
+def future(word: str) -> "asyncio.Future[list[int]]":
+    raise NotImplementedError
+
+
 async def untyped(word):  # type: ignore[no-untyped-def]
     return [word]
 
@@ -34,8 +43,8 @@ def called(fn: Callable[[str], Any], **options: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("fn", "value"),
-    [(sizes, "int"), (started, "int"), (coroutine, "int"), (untyped, None)],
-    ids=["sizes", "started", "coroutine", "untyped"],
+    [(sizes, "int"), (started, "int"), (coroutine, "int"), (task, "int"), (future, "int"), (untyped, None)],
+    ids=["sizes", "started", "coroutine", "task", "future", "untyped"],
 )
 def test_what_is_emitted_are_the_items_of_what_is_awaited(fn: Callable[[str], Any], value: str | None) -> None:
     operator = called(fn)
