@@ -17,7 +17,7 @@ from ..dsl.errors import FluvialError, PipelineError, UsageError
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import explain
-from .process.user_modules import hides_modules, prefer_own_modules, refuse_taken
+from .process.user_modules import hides_modules, prefer_own_modules, refuse_taken, refuse_taken_in
 
 _FORMS = "file.py, file.py:attribute or module:attribute"
 _OURS = tuple(str(Path(__file__).parents[1] / name) for name in ("dsl", "planner", "runtime"))
@@ -119,6 +119,8 @@ def _user_code(place: str, folder: Path) -> Iterator[None]:
     except FluvialError:
         raise
     except (Exception, SystemExit) as error:
+        # The user's code was given Python's module, and does not find there what its own has.
+        refuse_taken_in(dict.fromkeys(frame.filename for frame in _frames(error)), [str(folder)])
         wrong = f"{place} fails as it is loaded:\n{_users_traceback(error)}"
         remedy = 'correct it; what is not to happen on import goes under if __name__ == "__main__":'
         raise PipelineError(explain(wrong, "a file that can be imported", remedy, _failed_at(error, place))) from error

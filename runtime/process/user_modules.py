@@ -91,17 +91,22 @@ def prefer_own_modules(folders: Iterable[str]) -> None:
 def refuse_taken(modules: Iterable[ModuleType], folders: Collection[str]) -> None:
     """Raise PipelineError where one of these modules imports a user's module, at once or in a function, whose name this
     process uses for Python's module."""
+    refuse_taken_in((module.__file__ or "" for module in modules), folders)
+
+
+def refuse_taken_in(files: Iterable[str], folders: Collection[str]) -> None:
+    """Like `refuse_taken`, for the source files of modules."""
     hiding = [folder for folder in folders if hides_modules(folder)]
-    for module in modules if hiding else ():
-        for name, line in _imported_by(module):
+    for file in files if hiding else ():
+        for name, line in _imported_by(file):
             own = _own_file(name, hiding)
-            if own is not None and own != module.__file__ and _is_pythons(name):
+            if own is not None and own != file and _is_pythons(name):
                 wrong = f"the module {name!r} in {own} cannot be imported: Python's module of that name is in use"
                 expected = "names that no module has which Python, Fluvial or Spark use themselves"
                 remedy = (
                     f"rename {Path(own).name if Path(own).stem == name else Path(own).parent.name}, and what imports it"
                 )
-                raise PipelineError(explain(wrong, expected, remedy, Origin(module.__file__ or "", line)))
+                raise PipelineError(explain(wrong, expected, remedy, Origin(file, line)))
 
 
 def _imports(frame: FrameType) -> bool:
@@ -128,10 +133,10 @@ def _own_file(name: str, folders: Iterable[str]) -> str | None:
     return next((str(file) for file in files if file.is_file()), None)
 
 
-def _imported_by(module: ModuleType) -> Iterator[tuple[str, int]]:
-    """The names of the top-level modules that the source of a module imports, with their lines."""
+def _imported_by(file: str) -> Iterator[tuple[str, int]]:
+    """The names of the top-level modules that a source file imports, with their lines."""
     try:
-        tree = ast.parse(Path(module.__file__ or "").read_bytes())
+        tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return
     for node in ast.walk(tree):

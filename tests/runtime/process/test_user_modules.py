@@ -55,6 +55,18 @@ def test_a_name_that_is_in_use_is_refused_as_the_pipeline_is_loaded(folder: Path
     assert ended.stderr.rstrip().endswith("to do: rename queue.py, and what imports it")
 
 
+@pytest.mark.parametrize(
+    "use", ["import queue\n\nloud = queue.soft", "from queue import soft", "import deeper\n\nloud = deeper.soft"]
+)
+def test_so_it_is_where_the_pipeline_fails_because_of_it(folder: Path, use: str) -> None:
+    """Python's module of the name lacks what the user's has, so loading fails before it is looked at as a whole."""
+    (folder / "deeper.py").write_text("import queue\n\nsoft = queue.soft\n")
+    (folder / "soft.py").write_text(use)
+    ended = subprocess.run([sys.executable, "-P", "-c", RUN], cwd=folder, capture_output=True, text=True, check=False)
+    assert f"PipelineError: the module 'queue' in {folder / 'queue.py'} cannot be imported" in ended.stderr
+    assert ended.stderr.rstrip().endswith("to do: rename queue.py, and what imports it")
+
+
 def test_a_package_is_named_in_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "queue").mkdir()
     (tmp_path / "queue" / "__init__.py").write_text("")
