@@ -57,7 +57,8 @@ def run(
         connection.claim(plan.name, root),
     ):
         finish_removals(plan, connection, root / plan.name)
-        check_checkpoints(plan, system, settings)  # of all queries, before Spark starts and before any record is written
+        # Those of all queries, before Spark starts and before any record is written.
+        check_checkpoints(plan, system, settings)
         with session_for(spark, settings) as session:
             # Before any stream is created: a session without the connector is refused, and leaves nothing behind.
             connection.prepare(session)

@@ -20,7 +20,7 @@ from ....dsl.validation import explain
 _log = logging.getLogger(__name__)
 
 _IN_A_BATCH = "An exception was raised by the Python Proxy"
-"""Spark's message if a batch has failed. Behind it is the traceback of the function that Spark calls with each batch."""
+"""Spark's message if a batch has failed. Behind it is the traceback of the function that it calls with each batch."""
 
 
 class QueryFailed(SystemProblem):

@@ -74,9 +74,7 @@ class QueryMonitor:
         totals = self._totals()
         counts = totals.since(self._first_totals)
         self._warn(counts)
-        ends = {
-            name: input_ends(self._plan, self._admin, name) for query in self._queries for name in query.sources
-        }
+        ends = {name: input_ends(self._plan, self._admin, name) for query in self._queries for name in query.sources}
         done, planned = (
             {name: offsets for query in self._queries for name, offsets in self._end_offsets(query, kind).items()}
             for kind in (DONE, PLANNED)

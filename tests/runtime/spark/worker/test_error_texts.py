@@ -66,8 +66,5 @@ def test_so_can_one_that_is_not_ours() -> None:
 
 def test_any_other_error_keeps_its_chain() -> None:
     with pytest.raises(ValueError, match="again") as raised, sendable_errors("p"):
-        try:
-            raise KeyError("first")
-        except KeyError as first:
-            raise ValueError("again") from first
+        raise ValueError("again") from KeyError("first")
     assert isinstance(raised.value.__cause__, KeyError)
