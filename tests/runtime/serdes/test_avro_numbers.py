@@ -33,6 +33,6 @@ def test_a_size_is_not_negative() -> None:
 
 
 def test_times_come_back_however_many_were_read_before() -> None:
-    times = [1_700_000_000_000 + (number << 28) for number in range(_MOST_UPPER + 1)]
+    times = [1_700_000_000_000 + (number << 13) for number in range(_MOST_UPPER + 1)]
     assert [read_number(varint(time), 0)[0] for time in times] == times
     assert len(UPPER) <= _MOST_UPPER

@@ -188,3 +188,12 @@ def test_calls_end_in_an_order_that_there_is() -> None:
         UsageError, match=r"async_results='sideways'\n.*\n  expected: \"input\", \"reverse\" or a function"
     ):
         PipelineDriver(calling(half_a_minute), async_results=order)
+
+
+def test_calls_that_are_held_back_end_with_the_input() -> None:
+    with PipelineDriver(calling(half_a_minute), async_results=lambda _: None) as driver:
+        driver.send("in", "a")
+        driver.advance(10 * SECOND)
+        assert values(driver) == []
+        driver.end()
+        assert values(driver) == ["a"]

@@ -302,3 +302,12 @@ def test_rows_that_came_out_of_order_join_in_the_order_of_their_times() -> None:
     join.left("a", 3)
     join.right("1", 4)
     assert join.joined == [("a1", 4), ("b1", 5)]
+
+
+@pytest.mark.parametrize("how", ["left", "outer"])
+def test_a_row_that_has_joined_is_not_emitted_alone_when_its_time_is_over(how: str) -> None:
+    join = LoneJoin(JoinOperator, how)
+    join.left("l", 0)
+    join.right("r", 1)
+    join.advance(END - 1)
+    assert join.joined == [("lr", 1)]

@@ -488,3 +488,16 @@ def test_a_timer_that_nothing_answers_is_an_error_of_the_message(kind: str) -> N
         (letter,) = driver.dead_letters
     wrong = dict(letter.headers)["fluvial-error"].decode()
     assert wrong.startswith("TypeError: timer 'quiet' is set, and the processor has no method on_timer(")
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_an_entry_that_an_earlier_message_has_set_can_be_deleted(commits: bool) -> None:
+    def code(it: Everything, message: Message[str], _: Context[str]) -> Iterator[str]:
+        if message.value == "set":
+            it.map.update({"a": [1], "b": [2]})
+        elif message.value == "delete":
+            del it.map["a"]
+        yield f"{dict(it.map)}"
+
+    shown = sent(code, ("k", "set", 0), ("k", "delete", 1), ("k", "look", 2), commits=commits)
+    assert shown == ["{'a': [1], 'b': [2]}", "{'b': [2]}", "{'b': [2]}"]
