@@ -271,3 +271,16 @@ def test_a_watchdog_tells_of_a_process_that_cannot_be_killed() -> None:
             words, stderr=subprocess.PIPE, pass_fds=(hearing.fileno(),), timeout=PATIENCE, check=True
         ).stderr
     assert said == LIVES_ON
+
+
+def test_outside_of_the_main_thread_no_signal_is_handled() -> None:
+    before, seen = signal.getsignal(signal.SIGTERM), []
+
+    def work() -> None:
+        with unwinding():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]

@@ -3,18 +3,19 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engines.sending import ProducingSystem
 from explained import assert_explains, error_of
 from fluvial.dsl import KeyedStream, Pipeline, PipelineError, SystemProblem, aggregate, count, skip, tumbling
 from fluvial.planner import Plan, Settings, plan
 from fluvial.runtime.kernel.state_cache import KeyedState
-from fluvial.runtime.local.stores.task_stores import store_for
+from fluvial.runtime.local.stores.task_stores import every_folder, store_for
 from fluvial.runtime.state import MemoryStore, RocksStore, StoreLocked
 from fluvial.runtime.state.rocksdb import block_cache
 from fluvial.runtime.systems import open_system
@@ -169,3 +170,17 @@ def made() -> Plan:
     stream = pipeline.stream("in", value=str, key=str)
     stream.window(tumbling(timedelta(days=1)), count(), id="w").send_to("out")
     return plan(pipeline, partitions={"in": 1})
+
+
+def test_of_several_copies_of_a_store_the_one_that_was_written_last_is_left(tmp_path: Path) -> None:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", key=str, value=str).window(tumbling(timedelta(days=1)), count(), id="w").send_to("out")
+    planned, system, settings = plan(pipeline), ProducingSystem(), Settings(state_dir=str(tmp_path))
+    with closing(store_for(planned, "in/0", system, settings)) as paused:
+        second = store_for(planned, "in/0", system, settings)
+        paused.write([(b"k", b"1", b"old")])
+    with closing(second):
+        second.write([(b"k", b"1", b"new")])
+    with closing(store_for(planned, "in/0", system, settings)) as last:
+        assert last.get(b"k", b"1") == b"new"
+    assert len(every_folder(planned, system, settings)) == 1
