@@ -117,6 +117,11 @@ class InputStreamMonitor:
             "run fluvial check to see whether a new run can continue with the stored state, and start the pipeline "
             "again, with all its containers: a new run reads all partitions"
         )
+        if self._engine == "spark":
+            remedy = (
+                "Spark cannot continue a checkpoint with other partitions: give the pipeline another name, or start "
+                f"over, which reads inputs from their start: {self._reset} --all"
+            )
         return explain(wrong, "as many as at the start", remedy, _origin(self._plan, stream))
 
     def _warn(self, subject: str, text: str) -> None:

@@ -177,8 +177,9 @@ def test_what_cannot_be_reset_is_refused() -> None:
         reset(copying(), states=["n"], inputs=["in"], system=ProducingSystem())
 
 
-def watching(system: ProducingSystem, *, ends: bool = False) -> InputStreamMonitor:
-    return InputStreamMonitor(plan(copying(), partitions={"in": 1}), system, Settings(), ["in"], ends=ends)
+def watching(system: ProducingSystem, *, ends: bool = False, engine: str = "local") -> InputStreamMonitor:
+    planned = plan(copying(), partitions={"in": 1})
+    return InputStreamMonitor(planned, system, Settings(), ["in"], engine=engine, ends=ends)
 
 
 def look(watch: InputStreamMonitor) -> None:
@@ -226,6 +227,17 @@ def test_partitions_more_are_warned_of_once(caplog: pytest.LogCaptureFixture) ->
     (warning,) = caplog.messages
     assert "the stream 'in' of memory: has 2 partitions now: this run reads the 1 that it had" in warning
     assert watch.warnings == {"partitions of in": warning}
+
+
+def test_on_spark_no_new_run_is_promised_that_reads_them() -> None:
+    system = ProducingSystem()
+    add(system, "a")
+    watch = watching(system, engine="spark")
+    system._memory.streams["in"].append([])
+    look(watch)
+    warning = watch.warnings["partitions of in"]
+    assert "a new run reads all partitions" not in warning
+    assert "--engine spark" in warning
 
 
 def test_a_run_that_ends_by_itself_leaves_new_partitions_to_the_next() -> None:
