@@ -79,7 +79,7 @@ class StageTask:
         )
         self.idle_sources = IdleSources(self.inputs)
         reads = CountedReads(backend)
-        self.calls = TaskCalls(self.pools)
+        self.calls = TaskCalls(self.pools, lambda: self.tracker.waiting)
         self.progress = TaskProgress(self.watermarks, graph.node_in, self.tracker, asynchronous=program.asynchronous)
         self.state = TaskState(graph.operators, self.stateful, reads)
         make_pool = partial(CallPool, sleep=sleep, gate=gate)

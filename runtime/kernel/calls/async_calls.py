@@ -300,15 +300,18 @@ class CallPool:
 
 
 class TaskCalls:
-    """The asynchronous calls of one task. `pools` has the call pool of each operator."""
+    """The asynchronous calls of one task. `pools` has the call pool of each operator. `waiting` returns how many
+    messages wait for others though their calls have ended."""
 
-    def __init__(self, pools: Mapping[str, CallPool]) -> None:
+    def __init__(self, pools: Mapping[str, CallPool], waiting: Callable[[], int]) -> None:
         self._pools = pools
+        self._waiting = waiting
 
     @property
     def capacity(self) -> int:
         """How many messages may be fed now."""
-        return min((pool.capacity for pool in self._pools.values()), default=1 << 30)
+        # Messages that wait would pile up behind a call that takes long.
+        return max(0, min((pool.capacity for pool in self._pools.values()), default=1 << 30) - self._waiting())
 
     @property
     def in_flight(self) -> int:

@@ -1,7 +1,13 @@
 """Messages in flight in a stage with asynchronous operators: their effects are held back until all of them are known.
 
 The outputs and the changes of state of a message are gathered while its calls are in flight. When its last call has
-ended they are released together, or dropped together if one of the calls failed."""
+ended they are released together, or dropped together if one of the calls failed.
+
+A message whose calls have ended waits for those that came before it, where both have an effect at one place, so that an
+operator beside the calls sees messages in the order in which they came. A place is an output, or a key of an operator
+with state. In a stage with several asynchronous operators, calls that keep an order are places, too. Messages stand in
+the lines of their places from the moment they are fed, so that all lines have one order, and no two messages wait for
+each other."""
 
 from collections import deque
 from collections.abc import Callable
@@ -16,9 +22,10 @@ arguments."""
 
 class InFlightMessage:
     """A message in flight, or a firing. `watermark` is the watermark when it came. `where` identifies the message or
-    the firing. `queue` is that of its input or operator."""
+    the firing. `queue` is that of its input or operator. `ordered` has its calls that keep an order, if others do not
+    wait for them: the operator, and the key if the order is by key."""
 
-    __slots__ = ("done", "effects", "failed", "pending", "queue", "watermark", "where")
+    __slots__ = ("done", "effects", "failed", "lines", "ordered", "pending", "queue", "watermark", "where")
 
     def __init__(self, watermark: int, where: tuple[Any, ...], queue: "InFlightQueue") -> None:
         self.watermark = watermark
@@ -28,6 +35,12 @@ class InFlightMessage:
         self.failed = False
         self.done = False
         self.effects: list[Effect] = []
+        self.ordered: tuple[tuple[str, Any], ...] = ()
+        self.lines: tuple[tuple[Any, Line], ...] = ()
+
+
+class Line(deque[InFlightMessage]):
+    """The messages in flight with an effect at one place, in the order they came."""
 
 
 class InFlightQueue(deque[InFlightMessage]):
@@ -56,7 +69,8 @@ class InFlightTracker:
     """The messages of a task that are in flight, in a queue for each input and each stateful operator.
 
     `landed(where)` is called for each message that has landed, and `fail(message, error, operator)` if an effect
-    raises. `moved()` is called when the oldest message of a queue has landed.
+    raises. `moved()` is called when the oldest message of a queue has landed. `waiting` counts the messages whose calls
+    have ended, and that wait for others.
     """
 
     def __init__(
@@ -71,6 +85,8 @@ class InFlightTracker:
         self._moved = moved
         self._effects = effects
         self._queues: dict[str, InFlightQueue] = {}
+        self._lines: dict[Any, Line] = {}
+        self.waiting = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
@@ -105,8 +121,45 @@ class InFlightTracker:
         queue = self._queues.get(start)
         return queue[0].watermark if queue else None
 
+    def fed(self, message: InFlightMessage) -> None:
+        """A message was passed on: its calls are made, and its effects beside them are known."""
+        message.pending -= 1
+        if message.effects or message.ordered:
+            self._line_up(message)
+        if not message.pending:
+            self.close(message)
+
+    def _line_up(self, message: InFlightMessage) -> None:
+        places, lines = set(map(_place, message.effects)).union(message.ordered), self._lines
+        if message.pending or not lines.keys().isdisjoint(places):
+            message.lines = tuple((place, lines.setdefault(place, Line())) for place in places)
+            for _, line in message.lines:
+                line.append(message)
+
     def close(self, message: InFlightMessage) -> None:
-        """The last branch of a message has ended: release its effects."""
+        """The last branch of a message has ended: release its effects, once it is first in its lines."""
+        if not message.lines:
+            self._land(message)
+        elif _is_first(message):
+            self._land_in_order(message)
+        else:
+            self.waiting += 1
+
+    def _land_in_order(self, first: InFlightMessage) -> None:
+        """Release a message that is first in its lines, and those that are first then and have ended."""
+        ready = [first]
+        while ready:
+            landed = ready.pop()
+            self._land(landed)
+            for place, line in landed.lines:
+                line.popleft()
+                if not line:
+                    del self._lines[place]
+                elif not line[0].pending and _is_first(line[0]):
+                    self.waiting -= 1
+                    ready.append(line[0])
+
+    def _land(self, message: InFlightMessage) -> None:
         if message.effects and not message.failed:
             self._release(message)
         message.done = True
@@ -137,6 +190,16 @@ class InFlightTracker:
                 self._fail(message, error, operator)
                 return
         self._effects.emit_fired()
+
+
+def _is_first(message: InFlightMessage) -> bool:
+    return all(line[0] is message for _, line in message.lines)
+
+
+def _place(effect: Effect) -> Any:
+    """Where messages have effects in the order they came: an output, or a key of an operator with state."""
+    operator, _, arguments = effect
+    return operator if len(arguments) == 1 else (operator, arguments[0])
 
 
 def _is_output(effect: Effect) -> bool:

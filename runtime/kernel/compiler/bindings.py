@@ -36,6 +36,7 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
         "encode_key": encode_key,
         "Message": Message,
         "Call": Call,
+        "fed": tracker.fed,
         "close": tracker.close,
         "failed_in_flight": failures.in_flight,
         "INTERRUPTIONS": INTERRUPTIONS,

@@ -210,7 +210,7 @@ class Compiler:
             text.add(depth + 1, f"del list_{self.number[id]}[n{self.number[id]}:]")
         text.add(depth + 1, "failed_in_flight(in_flight, error)" if path.tracked else failed)
         if path.tracked:
-            self.close(depth)
+            text.add(depth, "fed(in_flight)")
 
     def close(self, depth: int) -> None:
         """One branch of a message in flight has ended. When the last one ends, release the effects of the message."""

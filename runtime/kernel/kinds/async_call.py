@@ -7,6 +7,7 @@ from typing import Any
 
 from ....dsl import operators as ops
 from ....dsl.operators import Operator
+from ....dsl.operators.calls import Order
 from ..code.code_writer import CodeWriter
 from ..code.source_text import CodePath, Variables
 from ..environment import StageEnvironment
@@ -18,7 +19,22 @@ def write_call(writer: CodeWriter, path: CodePath, operator: Operator, names: Va
     n = writer.number[operator.id]
     item = f"({names.timestamp}, {names.headers}, in_flight)"
     path.text.add(depth, "in_flight.pending += 1", operator.id)
+    order = _order_beside_others(writer, path, operator)
+    if order == "input":
+        path.text.add(depth, f"in_flight.ordered += (({operator.id!r}, None),)", operator.id)
+    elif order == "key":  # without a key a message is in nobody's order
+        path.text.add(depth, f"if {names.key} is not None:", operator.id)
+        path.text.add(depth + 1, f"in_flight.ordered += (({operator.id!r}, {names.key}),)", operator.id)
     path.text.add(depth, f"submit_{n}(Call({names.key}, {names.value}, {item}))", operator.id)
+
+
+def _order_beside_others(writer: CodeWriter, path: CodePath, operator: Operator) -> Order:
+    """The order of calls that others of the same messages would break; "none" if there are no others. Calls behind
+    other calls keep the order in which those end."""
+    operators = writer.graph.operators
+    calls = [other.async_call for other in operators.values() if other.async_call is not None]
+    behind = path.start in operators and operators[path.start].async_call is not None
+    return operator.async_call.order if operator.async_call and len(calls) > 1 and not behind else "none"
 
 
 def write_call_with_key(writer: CodeWriter, path: CodePath, operator: Operator, names: Variables, depth: int) -> None:

@@ -103,3 +103,65 @@ def test_messages_land_as_they_end_and_time_waits_for_the_oldest_of_each_start(d
             model.append((start, number, tracker.open(number, start, (start, number))))
         for start in "ab":
             assert tracker.floor(start) == next((mark for name, mark, _ in model if name == start), None)
+
+
+def test_a_message_waits_for_those_before_it_that_have_an_effect_at_the_same_place() -> None:
+    stage = Stage()
+    tracker = cells_of(stage)
+    first, second, apart = (tracker.open(5, "in", ("in", number)) for number in range(3))
+    for message, effect in ((first, sent(stage, "a")), (second, sent(stage, "b")), (apart, kept(stage, "c"))):
+        message.pending += 1
+        message.effects.append(effect)
+        tracker.fed(message)
+    tracker_closes(tracker, second)
+    tracker_closes(tracker, apart)
+    assert (stage.output, stage.state, tracker.waiting) == ([], ["c"], 1)
+    tracker_closes(tracker, first)
+    assert (stage.output, tracker.waiting, len(tracker)) == (["a", "b"], 0, 0)
+
+
+def test_messages_without_calls_wait_as_well() -> None:
+    stage = Stage()
+    tracker = cells_of(stage)
+    called, plain, other_key = (tracker.open(5, "in", ("in", number)) for number in range(3))
+    called.pending += 1
+    for message, value in ((called, "a"), (plain, "a"), (other_key, "b")):
+        message.effects.append(kept(stage, value))
+        tracker.fed(message)
+    assert (stage.state, tracker.waiting) == (["b"], 1)
+    tracker_closes(tracker, called)
+    assert (stage.state, tracker.waiting) == (["b", "a", "a"], 0)
+
+
+def test_effects_behind_calls_have_no_place() -> None:
+    stage = Stage()
+    tracker = cells_of(stage)
+    messages = [tracker.open(5, "in", ("in", number)) for number in range(2)]
+    for message in messages:
+        message.pending += 1
+        tracker.fed(message)
+    for message, value in zip(reversed(messages), "ba", strict=True):
+        message.effects.append(sent(stage, value))
+        tracker_closes(tracker, message)
+    assert stage.output == ["b", "a"]
+
+
+def test_calls_that_keep_an_order_are_places() -> None:
+    stage = Stage()
+    tracker = cells_of(stage)
+    messages = [tracker.open(5, "in", ("in", number)) for number in range(3)]
+    for message, key in zip(messages, "kkl", strict=True):
+        message.pending += 1
+        message.ordered += (("call", key),)
+        tracker.fed(message)
+    for message, value in zip(reversed(messages), "cba", strict=True):
+        message.effects.append(sent(stage, value))
+        tracker_closes(tracker, message)
+    assert stage.output == ["c", "a", "b"]
+
+
+def tracker_closes(tracker: InFlightTracker, message: InFlightMessage) -> None:
+    """The last branch of a message ends."""
+    message.pending -= 1
+    assert not message.pending
+    tracker.close(message)
