@@ -20,6 +20,9 @@ from .error_hints import hint
 
 ERROR_HEADER = "fluvial-error"
 
+LONGEST = 10_000
+"""Characters of an error that are told. One that quotes a large message makes a dead letter that no topic takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class FailedRecord:
@@ -137,7 +140,12 @@ def _user_frame(trace: TracebackType | None) -> str | None:
 
 
 def _named(error: BaseException) -> str:
-    """An error as Python shows it: its class and its message."""
+    """An error as Python shows it: its class and its message, the beginning of a long one."""
+    text = _text_of(error)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters)"
+
+
+def _text_of(error: BaseException) -> str:
     if isinstance(error, ReturnedValueError):
         return str(error)
     try:

@@ -86,6 +86,13 @@ def test_an_error_whose_text_cannot_be_written_fails_its_message_alone(error: Ex
     assert told in str(stopped.value).encode()
 
 
+def test_an_error_with_a_long_text_makes_no_long_dead_letter() -> None:
+    found = failures(dead_letter())
+    found.message(WHERE, ValueError("y" * 2_000_000))
+    told = dict(found.dead_letters[0][3])["fluvial-error"]
+    assert told == b"ValueError: " + b"y" * 9_988 + b"... (2,000,012 characters)"
+
+
 def test_a_firing_that_failed_is_told_by_its_window() -> None:
     found = failures(dead_letter())
     found.firing("map-2", b"k", Pane("k", Window(0, 10), 3), 9, raised())
