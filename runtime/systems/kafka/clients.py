@@ -70,6 +70,8 @@ _PRODUCER: Mapping[str, object] = {
     "linger.ms": 5,
     "queue.buffering.max.messages": 0,  # no limit: the bytes below are the limit
     "queue.buffering.max.kbytes": 65_536,
+    # The topic says how long a message may be, and the brokers refuse it: the client's default is less than theirs.
+    "message.max.bytes": 32 << 20,
 }
 _PRODUCER_ALWAYS: Mapping[str, object] = {
     "delivery.report.only.error": True,  # nothing is done for a record that has arrived

@@ -24,6 +24,9 @@ _ANY_TIME: Mapping[str, str] = {
 _EVENT_TIMES: Mapping[str, str] = {**_ANY_TIME, "segment.ms": _LONGEST}
 _KEPT: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
+# A dead letter is longer than its message, and so is a message with its trailer: topics that take 1 MiB, as they do by
+# default, could not take what other topics hold.
+_LONG: Mapping[str, str] = {"max.message.bytes": str(8 << 20)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,9 @@ class TopicUse:
 
 
 USES: Mapping[StreamUse, TopicUse] = {
-    "messages": TopicUse({**_EVENT_TIMES, **_KEPT}),
+    "messages": TopicUse({**_EVENT_TIMES, **_KEPT, **_LONG}),
     # Messages are removed once their reader has passed them, never before.
-    "intermediate": TopicUse(_EVENT_TIMES, {**_KEPT, **_ANY_TIME}),
+    "intermediate": TopicUse({**_EVENT_TIMES, **_LONG}, {**_KEPT, **_ANY_TIME}),
     # A restore reads up to the offset of a checkpoint. Nothing of the time since that checkpoint may be compacted
     # away, or the restored state would lack it; the broker's clock stamps, for compaction goes by stamps.
     "changelog": TopicUse(
@@ -46,6 +49,7 @@ USES: Mapping[StreamUse, TopicUse] = {
             "min.compaction.lag.ms": _HOUR,
             "delete.retention.ms": _WEEK,  # a store that was last used before this is restored from the start
             "message.timestamp.type": "LogAppendTime",
+            **_LONG,
         },
         _COMPACTED,
     ),
