@@ -1,14 +1,18 @@
 """The routes of a stage's outputs: to streams, to intermediate streams that all tasks read, or to sinks."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ..dsl import operators as ops
-from ..dsl.errors import SystemProblem
+from ..dsl.errors import FluvialError, SystemProblem
+from ..dsl.message import Message
 from ..dsl.sink import Sink
 from ..dsl.validation import explain
 from ..planner.plan import Plan
 from .kernel.output_buffer import DEAD_LETTERS
+from .process.interruptions import interruption
 from .process.resource_limits import remedy_for
 
 
@@ -48,7 +52,7 @@ class OutputRoutes:
                 self._routes[DEAD_LETTERS] = OutputRoute(stream.name, stream.partitions)
         for sink in plan.pipeline.sinks:
             if sink.id in operators:
-                self._routes[sink.id] = OutputRoute(sink.id, sink=sink.sink)
+                self._routes[sink.id] = OutputRoute(sink.id, sink=ToldSink(sink))
         self.written: dict[str, int] = {}
 
     def __getitem__(self, operator: str) -> OutputRoute:
@@ -67,6 +71,48 @@ class OutputRoutes:
     def count(self, route: OutputRoute, messages: int) -> None:
         """Count messages that take a route."""
         self.written[route.name] = self.written.get(route.name, 0) + messages
+
+
+@dataclass(frozen=True, slots=True)
+class ToldSink:
+    """A sink of the user's, whose errors are told with its name and line. They are those of a place that is out of
+    reach, not of a message: a supervisor starts the container again."""
+
+    operator: ops.SinkTo
+
+    def open(self) -> None:
+        """Open it. Raises SystemProblem where the operating system or a connection refuses it."""
+        open_sink(self.operator)
+
+    def write(self, messages: Sequence[Message[Any]]) -> None:
+        """Hand it the next messages."""
+        with self._told("write"):
+            self.operator.sink.write(messages)
+
+    def flush(self) -> None:
+        """Return once all that was written is safe."""
+        with self._told("flush"):
+            self.operator.sink.flush()
+
+    def close(self) -> None:
+        """Close it."""
+        with self._told("close"):
+            self.operator.sink.close()
+
+    @contextmanager
+    def _told(self, method: str) -> Iterator[None]:
+        try:
+            yield
+        except FluvialError:
+            raise
+        except Exception as error:
+            if interruption(error):
+                raise
+            wrong = f"{self.operator.label} failed in {method}(): {type(error).__name__}: {error}"
+            remedy = remedy_for(error) if isinstance(error, OSError) else None
+            remedy = remedy or f"mend the place that it writes to, or its {method}(), and start again"
+            expected = f"a {method}() that succeeds, or tries again itself"
+            raise SystemProblem(explain(wrong, expected, remedy, self.operator.origin)) from error
 
 
 def open_sink(operator: ops.SinkTo) -> None:

@@ -22,7 +22,7 @@ from ..kernel.code.program import RemoteTableClients
 from ..kernel.compiler.compiler import compile_stage
 from ..kernel.failures import ended_by_exit
 from ..kernel.time.stage_input import TimeSource
-from ..output_routes import open_sink
+from ..output_routes import ToldSink
 from ..preflight.input_streams import InputStreamMonitor, inputs_of
 from ..preflight.state_compatibility import refuse_changed, reset_command
 from ..process.interruptions import interruptions_raised
@@ -360,6 +360,6 @@ def _begun_at_ends(plan: Plan, settings: Settings, stored: Checkpoints) -> froze
 
 def open_sinks(plan: Plan, stack: ExitStack) -> None:
     """Open the sinks of a plan; `stack` closes them."""
-    for operator in plan.pipeline.sinks:
-        open_sink(operator)
-        stack.callback(operator.sink.close)
+    for sink in map(ToldSink, plan.pipeline.sinks):
+        sink.open()
+        stack.callback(sink.close)

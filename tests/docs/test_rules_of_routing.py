@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import KeyedStream, Message, MessageStream, Pipeline, PlanError, count, skip, tumbling
+from fluvial.dsl import KeyedStream, Message, MessageStream, Pipeline, PlanError, SystemProblem, count, skip, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime.testing import PipelineDriver
 from generators.rules import HEADERS, SECOND, itself, one_way, shown
@@ -197,7 +197,7 @@ def test_a_sink_is_opened_written_in_batches_flushed_by_commits_and_closed() -> 
 
 
 def test_what_a_sink_raises_ends_the_run_under_every_policy() -> None:
-    with PipelineDriver(sunk(Shelf())) as driver, pytest.raises(OSError, match="no room"):
+    with PipelineDriver(sunk(Shelf())) as driver, pytest.raises(SystemProblem, match="no room"):
         driver.send("in", "bad")
 
 

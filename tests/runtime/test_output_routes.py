@@ -10,12 +10,12 @@ import pytest
 
 from engines.targets import write
 from explained import assert_explains, error_of
-from fluvial.dsl import Message, Pipeline, Sink, SystemProblem, count, dead_letter, tumbling
+from fluvial.dsl import Message, Pipeline, Sink, SystemProblem, count, dead_letter, skip, tumbling
 from fluvial.planner import plan
 from fluvial.runtime import run
 from fluvial.runtime.kernel.output_buffer import DEAD_LETTERS
 from fluvial.runtime.launch import EngineName
-from fluvial.runtime.output_routes import OutputRoute, OutputRoutes, open_sink
+from fluvial.runtime.output_routes import OutputRoute, OutputRoutes, ToldSink, open_sink
 from fluvial.runtime.systems import LogSystem
 
 
@@ -56,21 +56,21 @@ class Nowhere(Sink[object]):
 
 
 def test_each_operator_that_writes_has_a_route() -> None:
-    pipeline, sink = Pipeline("p", on_error=dead_letter()), Nowhere()
+    pipeline = Pipeline("p", on_error=dead_letter())
     words = pipeline.stream("in", value=str)
     keyed = words.partition_by(str, id="by-word", key_type=str)
     words.broadcast(id="all").send_to("copies")
     words.send_to("out")
-    words.sink(sink, id="nowhere")
+    words.sink(Nowhere(), id="nowhere")
     keyed.window(tumbling(timedelta(seconds=1)), count(), id="window", late_to="late").send_to("counts")
     made = plan(pipeline, partitions={"in": 3, "out": 2})
     routes = OutputRoutes(made, "in")
     assert routes["by-word"] == OutputRoute("p-by-word", 3, is_border=True)
     assert routes["all"] == OutputRoute("p-all", 1, to_all=True, is_border=True)
     assert routes["send_to-5"] == OutputRoute("out", 2)
-    assert routes["nowhere"] == OutputRoute("nowhere", sink=sink)
+    assert routes["nowhere"] == OutputRoute("nowhere", sink=ToldSink(pipeline.sinks[0]))
     assert routes[DEAD_LETTERS] == OutputRoute("p-dead-letters", 1)
-    assert (routes.sinks, list(routes.borders)) == ([sink], ["by-word", "all"])
+    assert (routes.sinks, list(routes.borders)) == ([ToldSink(pipeline.sinks[0])], ["by-word", "all"])
     assert OutputRoutes(made, "p-by-word")["window"] == OutputRoute("late", 3)
 
 
@@ -107,3 +107,42 @@ def test_a_sink_that_the_machine_has_no_room_for_says_what_to_do() -> None:
     pipeline.stream("words", value=str).sink(Unreachable(ENOSPC), id="archive")
     error = error_of(lambda: open_sink(pipeline.sinks[0]), SystemProblem)
     assert_explains(error, "sink archive cannot be opened: OSError", None, "an open() that succeeds", "free space")
+
+
+class Lost(Nowhere):
+    """Loses its connection in one of its methods, by an error of a client's own."""
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+
+    def write(self, messages: Sequence[Message[object]]) -> None:
+        del messages
+        self._lose("write")
+
+    def flush(self) -> None:
+        self._lose("flush")
+
+    def close(self) -> None:
+        self._lose("close")
+
+    def _lose(self, method: str) -> None:
+        if method == self._method:
+            raise RuntimeError("connection lost")
+
+
+@pytest.mark.parametrize("method", ["write", "flush", "close"])
+def test_a_sink_that_fails_is_told_with_its_line_and_started_again(method: str, tmp_path: Path) -> None:
+    log = LogSystem(tmp_path / "log", fsync=False)
+    write(log, {"words": [[(None, b"tea", 0, ())]]})
+    pipeline = Pipeline("p", on_error=skip())
+    pipeline.stream("words", value=str).sink(Lost(method), id="archive")
+    error = error_of(lambda: run(pipeline, system=log, until="end"), SystemProblem)
+    assert error.exit_code == 4  # with which a supervisor starts a container again
+    assert_explains(
+        error,
+        f"sink archive failed in {method}(): RuntimeError: connection lost",
+        None,
+        f"a {method}() that",
+        "mend the",
+    )
+    assert f"test_output_routes.py:{pipeline.sinks[0].origin.line}" in str(error)
