@@ -1,9 +1,9 @@
 """Types as a program writes them: what a function's annotations say about the values it takes and gives."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import is_dataclass
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from .message import Message
@@ -30,8 +30,9 @@ def returned(fn: Callable[..., Any]) -> Any:
         return UNKNOWN
 
 
-def taken(fn: Callable[..., Any]) -> Any:
-    """The type a function is annotated to take as its first argument; UNKNOWN where nothing tells it for certain.
+def taken(fn: Callable[..., Any], place: int = 0) -> Any:
+    """The type a function is annotated to take as its first argument, or in another place from 0; UNKNOWN where nothing
+    tells it for certain.
 
     >>> def doubled(number: int) -> int:
     ...     return 2 * number
@@ -41,10 +42,31 @@ def taken(fn: Callable[..., Any]) -> Any:
     if not isinstance(fn, FunctionType | MethodType) or is_decorated(fn):
         return UNKNOWN
     try:
-        first = next(iter(inspect.signature(fn).parameters), "")
-        return get_type_hints(fn).get(first, UNKNOWN)
+        names = [*inspect.signature(fn).parameters, *[""] * (place + 1)]
+        return get_type_hints(fn).get(names[place], UNKNOWN)
     except (NameError, TypeError, AttributeError, ValueError, SyntaxError):
         return UNKNOWN
+
+
+def promised(fn: Callable[..., Any]) -> Any:
+    """The type that a function is annotated to return, or an asynchronous one to give; UNKNOWN where a decorator may
+    have changed it."""
+    type_ = UNKNOWN if is_decorated(fn) or inspect.isclass(fn) else returned(fn)
+    waited = inspect.isclass(get_origin(type_)) and issubclass(get_origin(type_), Awaitable)
+    return get_args(type_)[-1] if waited else type_
+
+
+def is_single(type_: Any) -> bool:
+    """Whether a value of a type is for certain no iterable of values: text, which has none but letters, is one.
+
+    >>> is_single(int), is_single(str), is_single(list[str]), is_single(int | list[int])
+    (True, True, False, False)
+    """
+    return type_ is NoneType or (_is_plain(type_) and not (is_dataclass(type_) and _iterates(type_)))
+
+
+def _iterates(type_: Any) -> bool:
+    return hasattr(type_, "__iter__") or hasattr(type_, "__getitem__")
 
 
 def is_decorated(fn: object) -> bool:

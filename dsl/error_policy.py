@@ -66,6 +66,7 @@ GRACE_MS = 1000
 for itself, and what comes of it is ignored."""
 
 
+@explained_call
 @dataclass(frozen=True, slots=True, init=False)
 class Retry:
     """How often and how soon a failed asynchronous call is made again.

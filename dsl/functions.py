@@ -4,10 +4,10 @@ import dis
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, NoneType
 from typing import Any, get_origin
 
-from .annotations import UNKNOWN, returned
+from .annotations import UNKNOWN, contradicts, is_single, promised, returned, taken
 from .errors import PipelineError
 from .text import plural
 from .validation import explain, require
@@ -27,6 +27,16 @@ def function(what: str, fn: Any, *takes: str, many: bool = False) -> None:
     good = many or not is_generator(fn)
     require(good, PipelineError, wrong, "a function that returns a value", remedy)
     check_call(what, fn, *takes)
+    if many:
+        _check_many(what, fn)
+
+
+def _check_many(what: str, fn: Any) -> None:
+    """Refuse a function that is annotated to give what is no list of values: of text each letter would be one."""
+    type_ = promised(fn)
+    wrong = f"{what} got {_name(fn)}, which returns {getattr(type_, '__name__', type_)}"
+    remedy = "return [value], or list(text) for its letters, and annotate it so"
+    require(not is_single(type_), PipelineError, wrong, "a function that returns a list of values", remedy)
 
 
 def check_call(what: str, fn: Any, *takes: str, of: str = "a function") -> None:
@@ -77,9 +87,28 @@ def predicate(what: str, fn: Any) -> None:
     good = inspect.isclass(fn) or not _returns(_called(fn), Callable)
     wrong, remedy = f"{what} got {_name(fn)}, which returns a function", f"call it: {what}({_name(fn)}(...))"
     require(good, PipelineError, wrong, "a function that returns True or False", remedy)
+    wrong, remedy = (
+        f"{what} got {_name(fn)}, which returns None",
+        "return whether the value is to pass, and annotate it",
+    )
+    require(promised(fn) is not NoneType, PipelineError, wrong, "a function that returns True or False", remedy)
 
 
-def asynchronous(what: str, fn: Any, *takes: str) -> None:
+def timestamp_of(what: str, fn: Any, value: Any) -> None:
+    """Refuse what `function` refuses, and a function that is annotated to take another type than `value`, or to return
+    what is no number."""
+    function(what, fn, "value")
+    wanted, gives = taken(fn), promised(fn)
+    if contradicts(value, wanted):
+        wrong = f"{what} gets {value.__name__}, and {_name(fn)} takes {wanted.__name__}"
+        remedy = "correct the annotation, or value= of the stream"
+        raise PipelineError(explain(wrong, "a function that takes the values of the stream", remedy))
+    if gives is NoneType or contradicts(gives, int):
+        wrong = f"{what} got {_name(fn)}, which returns {gives.__name__}"
+        raise PipelineError(explain(wrong, "a time in ms since epoch, an int", "correct it, or its annotation"))
+
+
+def asynchronous(what: str, fn: Any, *takes: str, many: bool = False) -> None:
     """Refuse a function that cannot be called with the arguments that `takes` names, or whose result cannot be awaited.
 
     A function written with `def` must be annotated to return an awaitable. A lambda must call something. What a lambda
@@ -95,6 +124,8 @@ def asynchronous(what: str, fn: Any, *takes: str) -> None:
         remedy = "write it with async def; one that returns what another makes is annotated with -> Awaitable[...]"
         raise PipelineError(explain(f"{what} got the plain function {_name(fn)}", "an async function", remedy))
     check_call(what, fn, *takes, of="an async function")
+    if many:
+        _check_many(what, fn)
 
 
 def _may_wait(code: Any) -> bool:

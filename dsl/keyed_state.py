@@ -10,6 +10,7 @@ from .annotations import TypeForm
 from .errors import PipelineError, UsageError
 from .serde import DECODABLE, Serde, checked_key, type_name
 from .validation import explain, millis
+from .verb_calls import explained_call
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -79,6 +80,7 @@ class State:
         return self
 
 
+@explained_call
 class ValueState(State, Generic[T]):
     """A value per key: `self.name.value`, which is `default` until it is set. Setting None forgets it.
 
@@ -121,6 +123,7 @@ class ValueState(State, Generic[T]):
         return self.declared(owner)
 
 
+@explained_call
 class ListState(State, Generic[T]):
     """A list per key: append, extend, iterate, `len`, `assign`, `clear`. With `ttl` all of it is forgotten that long
     after its last change.
@@ -157,6 +160,7 @@ class ListState(State, Generic[T]):
         return self.declared(owner)
 
 
+@explained_call
 class MapState(State, Generic[K, V]):
     """A mapping per key, with the methods of a `MutableMapping`; it goes in the order of its keys. With `ttl` each
     entry is forgotten that long after it was set.

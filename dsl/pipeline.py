@@ -8,7 +8,7 @@ from . import operators as ops
 from .annotations import TypeForm
 from .error_policy import ErrorPolicy, Retry, fail
 from .errors import PipelineError
-from .functions import function
+from .functions import timestamp_of
 from .keyed_stream import KeyedStream
 from .operators.calls import MOST_IN_FLIGHT, TIMEOUT
 from .operators.graph import OperatorGraph
@@ -18,7 +18,7 @@ from .serde import Serde, checked_key, checked_value
 from .stream import MessageStream
 from .table import Table
 from .validation import flag, millis, operator_id, require, stream_name
-from .verb_calls import explained, no_such_verb
+from .verb_calls import explained, explained_call, no_such_verb
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -26,6 +26,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@explained_call
 class Pipeline:
     """A named graph of operators.
 
@@ -125,7 +126,7 @@ class Pipeline:
         stream_name(name)
         flag(f"stream {name!r}: bootstrap", bootstrap)
         if timestamp is not None:
-            function(f"stream {name!r}: timestamp", timestamp, "value")
+            timestamp_of(f"stream {name!r}: timestamp", timestamp, value)
         fields: dict[str, Any] = {
             "stream": name,
             "value": checked_value(f"stream {name!r}", value),

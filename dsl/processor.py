@@ -14,6 +14,7 @@ from .keyed_state import ClockTimers, State, assigned
 from .message import Message
 from .serde import Serde, checked_value
 from .validation import explain, operator_id, require
+from .verb_calls import explained_call
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -34,6 +35,7 @@ class Tagged(Struct, Generic[T_co], frozen=True, gc=False):
     value: T_co
 
 
+@explained_call
 @dataclass(frozen=True, slots=True)
 class Tag(Generic[T]):
     """The name of a side output and the type of what goes there: an attribute of the processor's class.

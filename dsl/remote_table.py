@@ -9,11 +9,13 @@ from .error_policy import Retry
 from .errors import PipelineError
 from .functions import asynchronous
 from .validation import at_least_one, explain, millis, number, require
+from .verb_calls import explained_call
 
 K = TypeVar("K")
 R = TypeVar("R")
 
 
+@explained_call
 @dataclass(frozen=True, slots=True, init=False)
 class Batch:
     """Lets a remote table read and write many keys with one call: `size` of them, or those that have come `delay` after
@@ -31,6 +33,7 @@ class Batch:
         object.__setattr__(self, "delay_ms", millis("Batch: delay", delay))
 
 
+@explained_call
 @dataclass(frozen=True, slots=True, init=False)
 class Cache:
     """Lets a remote table keep rows in memory: the `size` that were used last, each for `ttl` at most.

@@ -47,7 +47,16 @@ def explained(found: Any) -> Any:
 
 
 def explained_call(function: F, error: type[FluvialError] = PipelineError) -> F:
-    """A function that raises an error of ours, of type `error`, for arguments that it does not have."""
+    """A function, or a class, that raises an error of ours, of type `error`, for arguments that it does not have."""
+    if isinstance(function, type):
+        made: Any = function
+        made.__init__ = _explained(made.__init__, error, function)
+        return function
+    return cast("F", _explained(function, error))
+
+
+def _explained(function: Callable[..., Any], error: type[FluvialError], made: type | None = None) -> Any:
+    """What calls a function, and explains a wrong call of it, or of the class that it initialises."""
 
     @wraps(function)
     def called(*args: Any, **options: Any) -> Any:
@@ -57,10 +66,10 @@ def explained_call(function: F, error: type[FluvialError] = PipelineError) -> F:
             # An error of the function's own code has a second frame.
             if raised.__traceback__ is None or raised.__traceback__.tb_next is not None:
                 raise
-            problem = wrong_call(function, args, options)
+            problem = wrong_call(made or function, args[1:] if made else args, options)
         raise error(problem)
 
-    return cast("F", called)
+    return called
 
 
 def wrong_call(verb: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> str:

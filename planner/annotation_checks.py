@@ -3,16 +3,18 @@ it declares. Certain contradictions alone are refused: of plain builtins and dat
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from ..dsl import operators as ops
-from ..dsl.annotations import contradicts, is_decorated, message_value, taken
+from ..dsl.annotations import UNKNOWN, contradicts, element, is_decorated, message_value, taken
 from ..dsl.errors import PlanError
 from ..dsl.operators.labels import function_name
 from ..dsl.pipeline import Pipeline
+from ..dsl.processor import Context, KeyedProcessor
 from ..dsl.serde import type_name
 from ..dsl.validation import explain
 from .flow import Flow
+from .kinds.process import arguments_of
 from .type_inference import typed_by
 
 
@@ -29,6 +31,9 @@ def check_annotations(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
             _check_taken(operator, on_message, given, message_value(taken(on_message)))
         if isinstance(operator, ops.SendTo):
             _check_sent(operator, given)
+    for operator in pipeline.operators:
+        for fn, wanted in _of_keys(operator):
+            _check_key(operator, fn, flows[operator.inputs[0]].key, wanted)
 
 
 def _is_certain(pipeline: Pipeline, source: str) -> bool:
@@ -45,6 +50,28 @@ def _functions(operator: ops.Operator) -> Iterator[Callable[..., Any]]:
         yield from operator.predicates
     if isinstance(operator, ops.Deduplicate) and operator.by is not None:
         yield operator.by
+
+
+def _of_keys(operator: ops.Operator) -> Iterator[tuple[str, Any]]:
+    """What an operator gives keys of its input, and the type that it is annotated to take."""
+    if isinstance(operator, ops.Process):
+        processor = operator.processor
+        declared = (arguments_of(type(processor), KeyedProcessor) or (UNKNOWN,))[0]
+        yield type(processor).__name__, declared
+        context = taken(processor.on_message, 1)
+        yield "on_message", get_args(context)[0] if get_origin(context) is Context else UNKNOWN
+    if isinstance(operator, ops.JoinRemote | ops.PutRemote):
+        fn, batch = operator.call.fn, operator.table.batch
+        type_ = taken(fn)
+        is_rows = batch is not None and isinstance(operator, ops.PutRemote)
+        yield function_name(fn), (get_args(type_) or (UNKNOWN,))[0] if is_rows else element(type_) if batch else type_
+
+
+def _check_key(operator: ops.Operator, fn: str, given: Any, wanted: Any) -> None:
+    if contradicts(given, wanted):
+        wrong = f"{operator.label} gets keys of type {type_name(given)}, and {fn} takes {type_name(wanted)}"
+        remedy = "correct the annotation, or the key of the stream"
+        raise PlanError(explain(wrong, "what takes the keys of the stream", remedy, operator.origin))
 
 
 def _check_taken(operator: ops.Operator, fn: Callable[..., Any], given: Any, wanted: Any) -> None:

@@ -1,9 +1,12 @@
 """From a pipeline to a plan: check the graph, follow the types, cut it into stages, size the streams."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from ..dsl import operators as ops
+from ..dsl.errors import UsageError
 from ..dsl.pipeline import Pipeline
+from ..dsl.verb_calls import explained_call
 from . import validation
 from .annotation_checks import check_annotations
 from .flow import Flow, shown
@@ -20,10 +23,11 @@ from .type_schema import type_schema
 from .validation import written_by
 
 
+@partial(explained_call, error=UsageError)
 def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, settings: Settings | None = None) -> Plan:
     """Turn a pipeline into stages joined by intermediate streams.
 
-    `partitions` are the counts of the streams that exist; a source that is not among them is taken to have one.
+    `partitions` are the counts of streams of the pipeline; a source that is not among them is taken to have one.
     Raises `PlanError` where the pipeline has no plan; the message names the user's line. A wrong argument is a
     `UsageError`.
 
@@ -34,6 +38,13 @@ def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, set
     [('stream-1', 'flat_map-2', 'send_to-3')]
     """
     partitions = {} if partitions is None else partitions
+    made = plan_on(pipeline, partitions, settings)
+    validation.check_partitions(partitions, [stream.name for stream in made.streams])
+    return made
+
+
+def plan_on(pipeline: Pipeline, partitions: Mapping[str, int], settings: Settings | None = None) -> Plan:
+    """The plan for a system whose streams, others than the pipeline's among them, have these partition counts."""
     settings = Settings() if settings is None else settings
     validation.check_arguments(pipeline, partitions, settings)
     known = flows(pipeline)

@@ -1,6 +1,6 @@
 """Checks of a whole pipeline, before it is cut: every path ends, and every value that must be decoded has a type."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..dsl import operators as ops
@@ -23,6 +23,14 @@ def check_arguments(pipeline: object, partitions: object, settings: object) -> N
     require(good, UsageError, wrong, "numbers of partitions, 1 or more, by stream", 'write partitions={"clicks": 4}')
     wrong = f"settings={settings!r}"
     require(isinstance(settings, Settings), UsageError, wrong, "Settings", "write Settings(guarantee=...)")
+
+
+def check_partitions(partitions: Mapping[str, int], streams: Sequence[str]) -> None:
+    """Refuse partition counts of streams that the plan does not have."""
+    unknown = [name for name in partitions if name not in streams]
+    wrong = f"partitions= names {', '.join(map(repr, unknown))}"
+    expected = f"streams of the pipeline: {', '.join(map(repr, streams))}"
+    require(not unknown, UsageError, wrong, expected, "correct the name, or leave it out")
 
 
 def check_not_empty(pipeline: Pipeline) -> None:

@@ -14,7 +14,7 @@ from ..dsl.validation import explain
 from ..dsl.validation import require as expected
 from ..dsl.verb_calls import explained_call
 from ..planner.plan import Plan
-from ..planner.planner import plan
+from ..planner.planner import plan_on
 from ..planner.settings import Settings
 from .local.coordination.membership import ContainerId
 from .preflight.requirements import require
@@ -160,7 +160,7 @@ def checked_plan(
     Raises PlanError for a source whose stream does not exist."""
     existing = system.admin().streams()
     existing |= {name: number for name, number in (partitions or {}).items() if name in existing}
-    planned = plan(pipeline, partitions=existing, settings=settings)
+    planned = plan_on(pipeline, existing, settings)
     _check_sources(planned, existing, system)
     return planned
 
@@ -185,7 +185,7 @@ def refuse_impossible(
     `fed` are the streams that the caller is about to write, each with the partitions it will have if it is new."""
     existing = system.admin().streams()
     existing = {stream: number or 1 for stream, number in fed.items()} | existing
-    planned = plan(pipeline, partitions=existing, settings=settings)
+    planned = plan_on(pipeline, existing, settings)
     _check_sources(planned, existing, system)
     _engine(engine).refuse_impossible(planned, system, settings)
 

@@ -14,12 +14,15 @@ from types import ModuleType
 from typing import Any, get_type_hints
 
 from ..dsl.errors import FluvialError, PipelineError, UsageError
+from ..dsl.keyed_stream import KeyedStream
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import explain
 from .process.user_modules import hides_modules, prefer_own_modules, refuse_taken, refuse_taken_in
 
 _FORMS = "file.py, file.py:attribute or module:attribute"
+_WRITE_ONE = 'write pipeline = Pipeline("name") at its top level'
+_CALLED = "a Pipeline, or a function without arguments that returns one"
 _OURS = tuple(str(Path(__file__).parents[1] / name) for name in ("dsl", "planner", "runtime"))
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -122,8 +125,9 @@ def _user_code(place: str, folder: Path) -> Iterator[None]:
         # The user's code was given Python's module, and does not find there what its own has.
         refuse_taken_in(dict.fromkeys(frame.filename for frame in _frames(error)), [str(folder)])
         wrong = f"{place} fails as it is loaded:\n{_users_traceback(error)}"
-        remedy = 'correct it; what is not to happen on import goes under if __name__ == "__main__":'
-        raise PipelineError(explain(wrong, "a file that can be imported", remedy, _failed_at(error, place))) from error
+        raise PipelineError(
+            explain(wrong, "a file that can be imported", _remedy(error), _failed_at(error, place))
+        ) from error
     finally:
         if hides_modules(str(folder)):
             # The folder came first while the user's code was loaded, as for a script. What is imported later needs the
@@ -156,6 +160,15 @@ def _users_traceback(error: BaseException) -> str:
     return "".join(lines).rstrip()
 
 
+def _remedy(error: BaseException) -> str:
+    """What to do about an error of the user's code."""
+    if isinstance(error, AttributeError) and error.obj is None and hasattr(KeyedStream, error.name):
+        return f"send_to and sink end a stream and give nothing: keep the stream in a variable, and call .{error.name} of it"
+    if isinstance(error, ValueError) and "to unpack" in str(error) and "split(" in (_frames(error)[-1].line or ""):
+        return "split gives a stream for each function and one more, for the rest: name as many"
+    return 'correct it; what is not to happen on import goes under if __name__ == "__main__":'
+
+
 def _failed_at(error: BaseException, place: str) -> str:
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return str(Origin(error.filename, error.lineno))
@@ -165,10 +178,11 @@ def _failed_at(error: BaseException, place: str) -> str:
 
 def _attribute(module: ModuleType, name: str, target: str) -> Any:
     if not hasattr(module, name):
-        names = ", ".join(_candidates(module)) or "no pipeline at all"
-        raise UsageError(
-            explain(f"{module.__name__} has no {name!r}", f"one of its pipelines: {names}", at=f"target {target}")
-        )
+        names = list(_candidates(module))
+        expected = f"one of its pipelines: {', '.join(names) or 'no pipeline at all'}"
+        place = target.rpartition(":")[0]
+        remedy = f"write {place}:{names[0]}" if names else _WRITE_ONE
+        raise UsageError(explain(f"{module.__name__} has no {name!r}", expected, remedy, f"target {target}"))
     return getattr(module, name)
 
 
@@ -194,10 +208,8 @@ def _only_pipeline(module: ModuleType, target: str) -> Pipeline:
         return _pipeline_of(next(iter(candidates.values()))[1], target)
     names = [name for name, _ in candidates.values()]
     if not names:
-        wrong, remedy = f"{target} holds no Pipeline", 'write pipeline = Pipeline("name") at its top level'
-        raise UsageError(
-            explain(wrong, "one Pipeline, or a function annotated to return one", remedy, f"target {target}")
-        )
+        wrong, expected = f"{target} holds no Pipeline", "one Pipeline, or a function annotated to return one"
+        raise UsageError(explain(wrong, expected, _WRITE_ONE, f"target {target}"))
     wrong = f"{target} holds {len(names)} pipelines: {', '.join(names)}"
     raise UsageError(explain(wrong, "the name of one", f"write {target}:{names[0]}", f"target {target}"))
 
@@ -207,9 +219,7 @@ def _pipeline_of(value: Any, target: str) -> Pipeline:
         value = _result_of(value, target)
     if not isinstance(value, Pipeline):
         wrong = f"it is {type(value).__name__}, not a Pipeline"
-        raise UsageError(
-            explain(wrong, "a Pipeline, or a function without arguments that returns one", at=f"target {target}")
-        )
+        raise UsageError(explain(wrong, _CALLED, "name another, or return the Pipeline", f"target {target}"))
     return value
 
 
@@ -218,8 +228,6 @@ def _result_of(make: Callable[[], Any], target: str) -> Any:
         inspect.signature(make).bind()
     except (TypeError, ValueError) as error:
         wrong = f"{target} cannot be called without arguments: {error}"
-        raise UsageError(
-            explain(wrong, "a Pipeline, or a function without arguments that returns one", at=target)
-        ) from None
+        raise UsageError(explain(wrong, _CALLED, "give each parameter a default", target)) from None
     with _user_code(target, Path.cwd()):
         return make()

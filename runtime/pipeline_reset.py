@@ -9,7 +9,7 @@ from ..dsl.errors import UnsupportedError, UsageError
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import explain, flag
 from ..planner.plan import Plan
-from ..planner.planner import plan
+from ..planner.planner import plan_on
 from ..planner.settings import Settings
 from .launch import EngineName
 from .preflight.requirements import require
@@ -61,7 +61,7 @@ def reset(
     streams = _existing_system(system)
     settings = Settings() if settings is None else settings
     require(engine)
-    planned = plan(pipeline, partitions=streams.admin().streams(), settings=settings)
+    planned = plan_on(pipeline, streams.admin().streams(), settings)
     with _steps(engine, inputs, keep_offsets)(planned, streams, settings, states) as steps:
         for step in [] if dry_run else steps:
             step.remove()

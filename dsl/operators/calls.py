@@ -41,7 +41,7 @@ def checked_call(
     what: str, fn: Any, max_in_flight: int | None, order: Order, timeout: timedelta | None, retry: Any
 ) -> AsyncCall:
     """The call of a function of the user's; raises PipelineError for arguments that make none."""
-    asynchronous(what, fn, "value")
+    asynchronous(what, fn, "value", many=True)
     limit = at_least_one(
         f"{what}: max_in_flight", MOST_IN_FLIGHT if max_in_flight is None else max_in_flight, "messages"
     )

@@ -31,7 +31,7 @@ def _of_side(operator: ops.Side, inputs: list[Flow]) -> Flow:
 
 def _emitted(processor: KeyedProcessor[Any, Any, Any]) -> Any:
     """The type of what a processor emits without a tag: as its class says, else as its method is annotated."""
-    arguments = _arguments(type(processor), KeyedProcessor)
+    arguments = arguments_of(type(processor), KeyedProcessor)
     if len(arguments) == 3 and not isinstance(arguments[2], TypeVar):
         return UNKNOWN if arguments[2] is Any else arguments[2]
     kinds = [type_ for type_ in _choices(returned(processor.on_message)) if type_ is not NoneType]
@@ -47,7 +47,7 @@ def _choices(type_: Any) -> tuple[Any, ...]:
     return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
 
 
-def _arguments(type_: Any, base: type) -> tuple[Any, ...]:
+def arguments_of(type_: Any, base: type) -> tuple[Any, ...]:
     """What a class, or one with arguments, gives for the parameters of a base; () if it does not say."""
     origin = get_origin(type_) or type_
     if origin is base:
@@ -56,7 +56,7 @@ def _arguments(type_: Any, base: type) -> tuple[Any, ...]:
     bases = getattr(origin, "__orig_bases__", ()) if "__orig_bases__" in vars(origin) else origin.__bases__
     for one in bases:
         if issubclass(get_origin(one) or one, base):
-            return tuple(given.get(argument, argument) for argument in _arguments(one, base))
+            return tuple(given.get(argument, argument) for argument in arguments_of(one, base))
     return ()
 
 

@@ -133,7 +133,7 @@ def summary(report: Report, labels: Mapping[str, str] | None = None) -> str:
     elif report.resumed:
         head += "\n  continued from checkpoints: counts are of this process alone"
     counts = {kind: getattr(report, kind) for kind in ("read", "written", "late", "failed", "keyless")}
-    by_operator = {kind: labels or {} for kind in ("late", "failed")}
+    by_operator = {kind: labels or {} for kind in ("late", "failed", "keyless")}
     rows = [
         # A stream may have the name of an operator's id, as the output and the window of the guide have.
         (what, by_operator.get(what, {}).get(name, str(name)), f"{count:,}")

@@ -36,13 +36,13 @@ def pairs(option: str, given: Sequence[str], form: str, value: Callable[[str], T
     for text in given:
         name, between, rest = text.partition("=")
         if not (name and between and rest):
-            raise refused(option, text, form)
+            raise refused(option, text, form, f"write {option} {form}, with a text before and after the =")
         if name in values:
-            raise refused(option, text, f"each name once; {name} was given before")
+            raise refused(option, text, f"each name once; {name} was given before", "leave out one of them")
         try:
             values[name] = value(rest)
         except ValueError as error:
-            raise refused(option, text, f"{form}: {error}") from None
+            raise refused(option, text, f"{form}: {error}", f"write {option} {form}") from None
     return values
 
 
@@ -91,7 +91,8 @@ def by_stream(option: str, given: Sequence[str]) -> dict[str, str]:
     """
     alone = [text for text in given if "=" not in text]
     if len(alone) > 1 or "" in alone:
-        raise refused(option, alone[-1], "one name for all streams, and exceptions as STREAM=NAME")
+        remedy = f"write {option} NAME once, and {option} STREAM=NAME for others"
+        raise refused(option, alone[-1], "one name for all streams, and exceptions as STREAM=NAME", remedy)
     named = pairs(option, [text for text in given if "=" in text], "[STREAM=]NAME", str)
     return {"": alone[0], **named} if alone else named
 
@@ -105,9 +106,11 @@ def named_system(url: str | None, kafka_conf: Path | None) -> System | None:
     if kafka_conf is None:
         return None if url is None else open_system(url)
     if url is None or not url.startswith("kafka:"):
-        raise refused(
-            "--kafka-conf", f"with --system {url}" if url else "without --system", "--system kafka://HOST:PORT"
+        given, remedy = (
+            f"with --system {url}" if url else "without --system",
+            "name the brokers, or leave out --kafka-conf",
         )
+        raise refused("--kafka-conf", given, "--system kafka://HOST:PORT", remedy)
     return KafkaSystem.named(url, **read_properties(kafka_conf))
 
 
@@ -120,14 +123,17 @@ def read_properties(path: Path) -> dict[str, dict[str, str]]:
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise refused("--kafka-conf", str(path), "a text file that can be read", str(error)) from None
+        wrong, remedy = f"{path}: {error}", "correct the path; it is relative to the current folder"
+        raise refused("--kafka-conf", wrong, "a text file that can be read", remedy) from None
     properties: dict[str, dict[str, str]] = {"conf": {}, "topics": {}}
     for number, line in enumerate(lines, 1):
         name, between, value = (part.strip() for part in line.partition("="))
         if not name or name.startswith("#"):
             continue
         if not between:
-            raise refused("--kafka-conf", f"{path}, line {number}", "NAME=VALUE, or a comment that begins with #")
+            raise refused(
+                "--kafka-conf", f"{path}, line {number}", "NAME=VALUE, or a comment with #", "correct the line"
+            )
         kind = "topics" if name.startswith(TOPICS) else "conf"
         properties[kind][name.removeprefix(TOPICS)] = value
     return properties

@@ -51,7 +51,8 @@ def reset_verb(
     notes = emptied(pipeline, states or ()) if steps else ()
     _print_steps(steps, notes, removed=not (dry_run or unconfirmed), as_json=as_json)
     if steps and unconfirmed and not dry_run:
-        raise refused("--all", "without --yes", "--yes, once you have read what would be removed")
+        expected, remedy = "--yes, once you have read what would be removed", "write --all --yes to remove it"
+        raise refused("--all", "without --yes", expected, remedy)
 
 
 def _refuse_unclear(choices: Mapping[str, object], *, keep_offsets: bool) -> None:
@@ -59,9 +60,10 @@ def _refuse_unclear(choices: Mapping[str, object], *, keep_offsets: bool) -> Non
     chosen = [option for option, value in choices.items() if value]
     if len(chosen) != 1:
         expected = "--state OPERATOR, --stream STREAM, or --all"
-        raise refused("reset", f"with {' and '.join(chosen)}" if chosen else "without any", expected)
+        remedy = f"{'leave out all but one' if chosen else 'name one'}; fluvial reset -h says what each removes"
+        raise refused("reset", f"with {' and '.join(chosen)}" if chosen else "without any", expected, remedy)
     if keep_offsets and not choices["--stream"]:
-        raise refused("--keep-offsets", f"with {chosen[0]}", "--stream STREAM")
+        raise refused("--keep-offsets", f"with {chosen[0]}", "--stream STREAM", "leave out --keep-offsets")
 
 
 def _print_steps(steps: Sequence[ResetStep], notes: Iterable[str], *, removed: bool, as_json: bool) -> None:

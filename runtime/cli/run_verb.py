@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from ...dsl.pipeline import Pipeline
 from ...dsl.text import visible
@@ -81,6 +81,7 @@ def run_verb(arguments: RunArguments) -> None:
 
 def run_options(arguments: RunArguments) -> RunOptions:
     """The options that the arguments of `fluvial run` mean."""
+    _refuse_idle(arguments)
     return RunOptions(
         engine=arguments.engine,
         system=named_system(arguments.system, arguments.kafka_conf),
@@ -101,6 +102,34 @@ def run_options(arguments: RunArguments) -> RunOptions:
         master=arguments.master,
         spark_conf=pairs("--spark-conf", arguments.spark_conf or [], "NAME=VALUE", str),
     )
+
+
+_SERVED = {
+    "inputs": (
+        "input_format",
+        "key_field",
+        "delimiter",
+        "columns",
+        "max_line",
+        "skip_malformed",
+        "partitions",
+        "append",
+    ),
+    "outputs": ("raw",),
+    "containers": ("max_restarts",),
+}
+"""Options that mean something beside another one alone."""
+
+
+def _refuse_idle(arguments: RunArguments) -> None:
+    """Refuse an option that would be ignored without a word, because the one that it serves is missing."""
+    usual = {field.name: field.default for field in fields(RunArguments)}
+    for served, names in _SERVED.items():
+        given = [name for name in names if getattr(arguments, name) not in (usual[name], [])]
+        if given and not getattr(arguments, served):
+            option, needed = f"--{given[0].replace('_', '-')}", f"--{served.removesuffix('s')}"
+            needed = "--containers" if served == "containers" else needed
+            raise refused(option, f"without {needed}", needed, f"write {needed} too, or leave out {option}")
 
 
 def _reading(arguments: RunArguments) -> ReadOptions:

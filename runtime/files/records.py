@@ -1,10 +1,11 @@
 """Reads files as batches of records with keys and timestamps, in constant memory."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from typing import Any
 
 from ...dsl.errors import UsageError
@@ -45,22 +46,23 @@ class ReadOptions:
     def __post_init__(self) -> None:
         named = [name for name in (self.key_field, self.timestamp_field) if name is not None]
         if self.format is not None and self.format not in FORMATS:
-            raise _refused(f"format {self.format!r}", f"one of {', '.join(FORMATS)}")
+            raise _refused(f"format {self.format!r}", f"one of {', '.join(FORMATS)}", "name one of them")
         if self.format == "lines" and named:
             expected = f"one of {', '.join(name for name in FORMATS if name != 'lines')}, which have fields"
-            raise _refused(f"lines of plain text have no field {named[0]!r}", expected)
+            raise _refused(f"lines of plain text have no field {named[0]!r}", expected, "name the format of the file")
         for name in named:
             if self.format == "access-log" and name not in Request.__struct_fields__:
                 expected = f"one of {', '.join(Request.__struct_fields__)}"
-                raise _refused(f"a request of an access log has no field {name!r}", expected)
+                raise _refused(f"a request of an access log has no field {name!r}", expected, "name one of them")
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
-            raise _refused(f"delimiter {self.delimiter!r}", "one character, which is no quote")
+            raise _refused(f"delimiter {self.delimiter!r}", "one character, which is no quote", "write --delimiter ';'")
         if self.columns is not None and self.format != "csv":
-            raise _refused(f"--columns with the format {self.format or 'lines'}", "csv")
+            remedy = "name the format csv, or leave out --columns"
+            raise _refused(f"--columns with the format {self.format or 'lines'}", "csv", remedy)
         if self.columns is not None and (wrong := misnamed(self.columns)):
-            raise _refused(f"--columns {wrong}", "a name for each column")
+            raise _refused(f"--columns {wrong}", "a name for each column", "write --columns NAME,NAME,...")
         if self.max_line < 1:
-            raise _refused(f"--max-line {self.max_line}", "a number of bytes, 1 or more")
+            raise _refused(f"--max-line {self.max_line}", "a number of bytes, 1 or more", "write --max-line 64MB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,22 @@ class Encoding:
     skips_blank: bool = False
 
 
-def _refused(wrong: str, expected: str) -> UsageError:
-    return UsageError(explain(wrong, expected, at="the options for reading files"))
+def _refused(wrong: str, expected: str, remedy: str) -> UsageError:
+    return UsageError(explain(wrong, expected, remedy, "the options for reading files"))
+
+
+class NoSuchField(ValueError):
+    """A value lacks the field that an option names."""
+
+    def __init__(self, name: str, fields: Sequence[str]) -> None:
+        super().__init__(f"no field {name!r} among {', '.join(fields) or 'none'}")
+        self.name, self.fields = name, fields
+
+    def remedy(self, reading: ReadOptions) -> str:
+        """What to do where no line before had the field either."""
+        option = "--key-field" if self.name == reading.key_field else "--timestamp-field"
+        meant = get_close_matches(self.name, self.fields, 1, cutoff=0.5)
+        return f"write {option} {meant[0]}" if meant else f"correct {option}: name a field that the lines have"
 
 
 class RecordFile:
@@ -89,6 +105,7 @@ class RecordFile:
         self._reading = reading
         self._encoding = encoding
         self._clock = clock
+        self._some = False
         self.malformed = 0
         self.first_malformed: MalformedLine | None = None
 
@@ -106,7 +123,9 @@ class RecordFile:
                 try:
                     batch.append(record_of(parsed, now))
                 except (TypeError, ValueError) as error:
-                    self._skip(MalformedLine(self._lines.number, str(error)))
+                    self._skip(MalformedLine(self._lines.number, str(error)), error)
+                else:
+                    self._some = True
             if self._lines.drained or len(batch) >= BATCH_RECORDS:
                 if batch:
                     yield batch
@@ -117,9 +136,11 @@ class RecordFile:
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
-    def _skip(self, line: MalformedLine) -> None:
+    def _skip(self, line: MalformedLine, why: Exception | None = None) -> None:
         if not self._reading.skip_malformed:
             remedy = "correct the line, or skip such lines with --skip-malformed"
+            if isinstance(why, NoSuchField) and not self._some:  # to skip all lines would help nobody
+                remedy = why.remedy(self._reading)
             where = f"{self._lines.name}:{line.line}"
             raise UsageError(explain(line.why, f"the format {self._reading.format or 'lines'}", remedy, where))
         self.malformed += 1
@@ -158,7 +179,7 @@ def _field(document: Any, name: str) -> Any:
     if not isinstance(document, dict):
         raise ValueError(f"no object with a field {name!r}")
     if name not in document:
-        raise ValueError(f"no field {name!r} among {', '.join(document) or 'none'}")
+        raise NoSuchField(name, tuple(document))
     return document[name]
 
 

@@ -61,7 +61,10 @@ def rows_of(plan: Plan, table: str, tasks: Iterable[LocalTask]) -> dict[Any, Any
     known = [operator.id for operator in plan.pipeline.operators if operator.is_table]
     if table not in known:
         listed = ", ".join(map(repr, known)) or "none"
-        raise UsageError(explain(f"the pipeline has no table {table!r}", f"the id of one of its tables: {listed}"))
+        remedy = "name one of them; a window, a processor or a remote table is no table"
+        raise UsageError(
+            explain(f"the pipeline has no table {table!r}", f"the id of one of its tables: {listed}", remedy)
+        )
     decode = key_serde(flows(plan.pipeline)[table].key).decode
     return {decode(key): row for task in tasks for key, row in task.view.rows_of(table)}
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -15,6 +16,7 @@ from ...dsl.message import Headers, Message, Record
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import Serde, key_serde, type_name, value_serde
 from ...dsl.validation import explain, millis, require
+from ...dsl.verb_calls import explained_call
 from ...planner.planner import plan
 from ...planner.settings import Settings
 from ...planner.stream_names import dead_letters
@@ -40,7 +42,10 @@ from .driver_state import DriverState
 from .stream_records import StreamRecords
 from .virtual_clock import VirtualLoop
 
+_WHOLE = "write a whole number, such as 1_700_000_000_000"
 
+
+@partial(explained_call, error=UsageError)
 class PipelineDriver:
     """Runs a pipeline in steps: the plan, the tasks, the state and the commits are those of the local engine.
 
@@ -79,10 +84,11 @@ class PipelineDriver:
         if commits not in ("always", "timed"):
             raise UsageError(explain(f"commits={commits!r}", '"always" or "timed"', 'write commits="always"'))
         good = isinstance(partitions, Mapping) or (type(partitions) is int and partitions >= 1)
-        require(good, UsageError, f"partitions={partitions!r}", "a number of partitions, 1 or more, or such by stream")
+        expected = "a number of partitions, 1 or more, or such by stream"
+        require(good, UsageError, f"partitions={partitions!r}", expected, 'write partitions=2, or {"clicks": 2}')
         by_stream = partitions if isinstance(partitions, Mapping) else {}
         check_arguments(pipeline, by_stream, Settings() if settings is None else settings)
-        require(type(start) is int, UsageError, f"start={start!r}", "ms since epoch, a whole number")
+        require(type(start) is int, UsageError, f"start={start!r}", "ms since epoch, a whole number", _WHOLE)
         self._always = commits == "always"
         self._gates = None if async_results is None else CompletionGate(chooser(async_results))
         self._start = start
@@ -94,7 +100,6 @@ class PipelineDriver:
         for stream in [*self._sources, *(name for name in counts if name not in self._sources)]:
             self._admin.create(stream, counts.get(stream, 1))
         self.plan = plan(pipeline, partitions=self._admin.streams(), settings=self._settings)
-        _check_names(counts, [stream.name for stream in self.plan.streams])
         make_streams(self.plan, self._admin)
         self._decoder = Decoder(self.plan)
         self.records = StreamRecords(self._system, self._decoder.check, self._send)
@@ -146,12 +151,13 @@ class PipelineDriver:
         """
         source = self._source(stream)
         good = timestamp is None or type(timestamp) is int
-        require(good, UsageError, f"send: timestamp={timestamp!r}", "ms since epoch, a whole number")
+        require(good, UsageError, f"send: timestamp={timestamp!r}", "ms since epoch, a whole number", _WHOLE)
         data = None if value is None else _encoded("value", value, value_serde, source.value)
-        known = None if key is None else _encoded("key", key, key_serde, source.key or type(key))
+        known = None if key is None else _encoded("key", key, key_serde, source.key)
         at = self.now if timestamp is None else timestamp
         good = are_headers(headers)
-        require(good, UsageError, f"send: headers={headers!r}", "a tuple of pairs of str and bytes")
+        remedy = 'write headers=(("name", b"data"),)'
+        require(good, UsageError, f"send: headers={headers!r}", "a tuple of pairs of str and bytes", remedy)
         self.records.send(stream, [(known, data, at, headers)], partition=partition)
 
     def _send(self, stream: str, records: Sequence[Record], partition: int | None) -> None:
@@ -161,7 +167,9 @@ class PipelineDriver:
             raise UsageError(explain("the input has ended", "no message after end()", remedy))
         count = len(self._admin.ends(stream))
         good = partition is None or (type(partition) is int and 0 <= partition < count)
-        require(good, UsageError, f"send: partition={partition!r}", f"a number from 0 to {count - 1}, or None")
+        expected = f"a number from 0 to {count - 1}, or None"
+        remedy = f'write another number, or PipelineDriver(pipeline, partitions={{"{stream}": ...}})'
+        require(good, UsageError, f"send: partition={partition!r}", expected, remedy)
         writing = self._system.producer().begin()
         for record in records:
             writing.append(stream, partition_for(record[0], count) if partition is None else partition, [record])
@@ -323,7 +331,7 @@ class PipelineDriver:
         source = self._sources.get(stream)
         if source is None:
             wrong = f"the pipeline reads no stream {stream!r}"
-            raise UsageError(explain(wrong, f"one of its inputs: {', '.join(map(repr, self._sources))}"))
+            raise UsageError(explain(wrong, f"one of its inputs: {', '.join(map(repr, self._sources))}", "send to one"))
         return source
 
     def _running_tasks(self) -> Sequence[LocalTask]:
@@ -340,16 +348,9 @@ class PipelineDriver:
 def _encoded(what: str, given: Any, serde_of: Callable[[Any], Serde[Any]], type_: Any) -> bytes:
     """Encode a key or value; raises UsageError if the stream cannot hold it."""
     try:
-        return serde_of(type_).encode(given)
+        return serde_of(type(given) if type_ is None else type_).encode(given)
     except Exception as error:
         wrong = f"send: {what}={given!r} cannot be encoded: {type(error).__name__}: {error}"
-        raise UsageError(
-            explain(wrong, f"a {what} of type {type_.name if isinstance(type_, Serde) else type_name(type_)}")
-        ) from error
-
-
-def _check_names(counts: Mapping[str, int], streams: Sequence[str]) -> None:
-    """Raise UsageError for partition counts of streams that the pipeline does not have."""
-    unknown = [name for name in counts if name not in streams]
-    wrong = f"partitions= names {', '.join(map(repr, unknown))}"
-    require(not unknown, UsageError, wrong, f"streams of the pipeline: {', '.join(map(repr, streams))}")
+        expected = f"a {what} of type {type_.name if isinstance(type_, Serde) else type_name(type_)}"
+        expected = "a key of type str, bytes, int or a tuple of them" if type_ is None else expected
+        raise UsageError(explain(wrong, expected, f"correct it, or {what}= of the stream")) from error

@@ -39,6 +39,6 @@ class DriverState:
         tasks = self._tasks()
         known = [planned.id for planned in self._plan.operators]
         wrong, expected = f"the pipeline has no operator {operator!r}", f"one of {', '.join(map(repr, known))}"
-        require(operator in known, UsageError, wrong, expected)
+        require(operator in known, UsageError, wrong, expected, "name one of them")
         watermarks = [mark for task in tasks if (mark := task.view.watermark_of(operator)) is not None]
         return None if START in watermarks else min(watermarks)

@@ -117,8 +117,8 @@ def test_a_format_that_is_none(fluvial: Fluvial, words: list[str], wrong: str) -
     ended = fluvial("draw", "letters.py", *words)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
-        f"{wrong}\n  at the command line\n  expected: one of svg, html, mmd, dot, txt, json\n"
-        "  to do: name the format: --format svg\n"
+        f"{wrong}\n  at the command line\n  expected: one of the formats svg, html, mmd, dot, txt, json\n"
+        "  to do: name one: -o plan.svg, or --format svg\n"
     )
 
 
@@ -141,4 +141,5 @@ def test_partitions_of_a_stream_that_is_not_there_are_refused(fluvial: Fluvial) 
     assert ended.err == (
         "--partitions word=4\n  at the command line\n"
         "  expected: a stream of letters: words, letters-by-letter, counts\n"
+        "  to do: correct the name\n"
     )

@@ -207,13 +207,14 @@ def test_a_stream_that_the_pipeline_does_not_have(fluvial: Fluvial) -> None:
     ended = fluvial("run", "letters.py", "--input", "wrods=words.jsonl")
     assert (ended.code, ended.err) == (
         2,
-        "--input wrods=words.jsonl\n  at the command line\n  expected: a stream that letters reads: words\n",
+        "--input wrods=words.jsonl\n  at the command line\n  expected: a stream that letters reads: words\n"
+        "  to do: write --input words=words.jsonl\n",
     )
     ended = fluvial("run", "letters.py", "--output", "words=-")
     assert (ended.code, ended.err) == (
         2,
         "--output words=-\n  at the command line\n"
-        "  expected: a stream that letters writes: letters-by-letter, counts\n",
+        "  expected: a stream that letters writes: letters-by-letter, counts\n  to do: name one of them\n",
     )
 
 
@@ -286,7 +287,8 @@ def test_options_of_spark_are_for_spark(fluvial: Fluvial, words: list[str]) -> N
     ended = fluvial("run", "letters.py", *words)
     assert (ended.code, ended.err) == (
         2,
-        "--master and --spark-conf without --engine spark\n  at the command line\n  expected: --engine spark\n",
+        "--master and --spark-conf without --engine spark\n  at the command line\n  expected: --engine spark\n"
+        "  to do: write it too, or leave them out\n",
     )
 
 
@@ -362,3 +364,44 @@ def test_what_says_where_metrics_are_served_wants_a_port(fluvial: Fluvial, optio
     ended = fluvial("run", "letters.py", *option, "--input", "words=words.jsonl")
     assert ended.code == 2
     assert "without --metrics-port\n  at the command line\n  expected: --metrics-port\n" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("option", "needed"),
+    [
+        (("--partitions", "3"), "--input"),
+        (("--append",), "--input"),
+        (("--skip-malformed",), "--input"),
+        (("--delimiter", ";"), "--input"),
+        (("--key-field", "text"), "--input"),
+        (("--max-line", "1MB"), "--input"),
+        (("--raw",), "--output"),
+        (("--max-restarts", "3"), "--containers"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(fluvial: Fluvial, option: tuple[str, ...], needed: str) -> None:
+    ended = fluvial("run", "letters.py", *option, "--until", "end")
+    assert ended.code == 2
+    assert ended.err == (
+        f"{option[0]} without {needed}\n  at the command line\n  expected: {needed}\n"
+        f"  to do: write {needed} too, or leave out {option[0]}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (("--input", "words="), "write --input STREAM=FILE"),
+        (("--input", "words"), "write --input STREAM=FILE"),
+        (("--input", "word=f"), "write --input words=f"),
+        (("--output", "count=-"), "write --output counts=-"),
+        (("--containers", "2", "--container-id", "2"), "write --container-id 1"),
+        (("--master", "local[2]"), "write it too, or leave them out"),
+        (("--kafka-conf", "conf"), "leave out --kafka-conf"),
+        (("--columns", "a,b", "--input", "words=f"), "name the format csv, or leave out --columns"),
+    ],
+)
+def test_each_wrong_option_says_what_to_do(fluvial: Fluvial, words: tuple[str, ...], remedy: str) -> None:
+    ended = fluvial("run", "letters.py", *words, "--until", "end")
+    assert ended.code == 2
+    assert remedy in ended.err.rpartition("\n  to do: ")[2]

@@ -215,4 +215,5 @@ def test_fields_of_lines_of_text(fluvial: Fluvial) -> None:
     assert ended.err == (
         "lines of plain text have no field 'text'\n  at the options for reading files\n"
         "  expected: one of json, csv, access-log, which have fields\n"
+        "  to do: name the format of the file\n"
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import fluvial.dsl as dsl
 from explained import assert_explains, error_of
 from fluvial.dsl import KeyedStream, MessageStream, Pipeline, PipelineError
 from fluvial.dsl import after as typed_after
@@ -17,6 +18,7 @@ from fluvial.dsl import tumbling as typed_tumbling
 from fluvial.dsl.errors import NoSuchVerb
 
 HOUR = timedelta(hours=1)
+language: Any = dsl
 after: Any = typed_after
 session: Any = typed_session
 skip: Any = typed_skip
@@ -59,6 +61,13 @@ def pipeline_table() -> Any:
     (lambda: after(seconds=3), "after has no seconds=", "options are first=, last=", "leave out seconds="),
     (lambda: after(HOUR), "after got 1 argument by position", "options are first=, last=", "give options by name"),
     (lambda: skip(3), "skip got 1 argument by position", "skip()", "leave out the others"),
+    (lambda: language.Retry(5), "Retry got 1 argument by position", "Retry(); options are attempts=", "by name"),
+    (lambda: language.Cache(5), "Cache got 1 argument by position", "Cache(); options are size=", "by name"),
+    (lambda: language.Batch(timeout=HOUR), "Batch has no timeout=", "size=, delay=", "leave out timeout="),
+    (lambda: language.Tag("a"), "Tag got no type", "Tag(name, type)", "pass type=..."),
+    (lambda: language.MapState(int), "MapState got no type", "MapState(key, type)", "pass type=..."),
+    (lambda: language.ListState(int, []), "ListState got 2 arguments by position", "ListState(type)", "by name"),
+    (lambda: language.Pipeline(), "Pipeline got no name", "Pipeline(name)", "pass name=..."),
     (lambda: pipeline_table().join(id="j", haw="left"), "join has no haw=", "join(other, fn, id=...)", "write how="),
 ])  # fmt: skip
 def test_other_arguments_than_a_verb_has_are_refused(call: Any, wrong: str, expected: str, remedy: str) -> None:

@@ -1,15 +1,16 @@
 """Checks of annotations against the types that flow: certain contradictions are refused, and nothing else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial, wraps
-from typing import Any, NewType, Protocol, TypedDict, TypeVar, runtime_checkable
+from numbers import Number
+from typing import Annotated, Any, NamedTuple, NewType, Protocol, TypedDict, TypeVar, runtime_checkable
 
 import pytest
 
 from explained import error_of
-from fluvial.dsl import INT64, KeyedProcessor, Message, Pipeline, PlanError
+from fluvial.dsl import INT64, Batch, Context, KeyedProcessor, Message, Pipeline, PlanError
 from fluvial.dsl.annotations import contradicts, taken
 from fluvial.planner import plan
 from fluvial.planner.annotation_checks import check_annotations
@@ -179,3 +180,100 @@ def test_what_a_method_takes_is_known() -> None:
 def test_classes_that_are_neither_builtin_nor_dataclass_contradict_nothing() -> None:
     assert not contradicts(Row, str)
     assert not contradicts(str, HasItem)
+
+
+class Counts(NamedTuple):
+    """What is iterated as a tuple."""
+
+    one: int
+
+
+@dataclass
+class Bag(Order):
+    """What is iterated, and is a dataclass."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.item)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [list[int], Iterable[int], Any, int | list[int], T, object, Counts, Bag, Row, HasItem, Cents, dict, "Missing"],
+)
+def test_what_may_be_several_values_is_accepted(type_: Any) -> None:
+    checked(lambda stream: stream.flat_map(gives(type_)).send_to("out"))
+    checked(lambda stream: stream.flat_map(decorated(gives(int))).send_to("out"))
+
+
+@pytest.mark.parametrize("type_", [bool, int, float, Any, str, list[int], Order, None | bool, T, object, "Missing"])
+def test_what_may_be_true_is_accepted(type_: Any) -> None:
+    checked(lambda stream: stream.filter(gives(type_)).send_to("out"))
+    checked(lambda stream: stream.filter(decorated(gives(None))).send_to("out"))
+
+
+@pytest.mark.parametrize("type_", [int, bool, float, Any, int | None, Number, Cents, Annotated[int, "ms"], T, object])
+def test_what_may_be_a_time_is_accepted(type_: Any) -> None:
+    Pipeline("p").stream("in", value=str, timestamp=gives(type_))
+    Pipeline("p").stream("in", value=int, timestamp=takes(type_))
+    Pipeline("p").stream("in", value=str, timestamp=decorated(gives(str)))
+
+
+def reads(type_: Any) -> Any:
+    async def read(key: Any) -> Any:
+        return key
+
+    read.__annotations__ = {"key": type_}
+    return read
+
+
+def looked_up(fn: Any, **options: Any) -> Callable[[Any], None]:
+    def written(stream: Any) -> None:
+        table = Pipeline("q").remote_table("rows", read=fn, **options)
+        keyed(stream).join(table, lambda value, _: value, id="j").send_to("out")
+
+    return written
+
+
+def test_a_remote_table_that_takes_other_keys_is_refused() -> None:
+    for fn, options in (reads(int), {}), (reads(Sequence[int]), {"batch": Batch()}):
+        error = error_of(partial(checked, looked_up(fn, **options)), PlanError)
+        assert "gets keys of type str, and read takes int" in str(error)
+
+    def stored(stream: Any) -> None:
+        keyed(stream).send_to(Pipeline("q").remote_table("rows", read=reads(str), write=write))
+
+    async def write(key: int, row: Any) -> None:
+        raise NotImplementedError(key, row)
+
+    assert "gets keys of type str, and write takes int" in str(error_of(partial(checked, stored), PlanError))
+
+
+@pytest.mark.parametrize("type_", [str, Any, str | int, object, T, "Missing", Annotated[str, "id"], Sequence[str]])
+def test_a_remote_table_that_may_take_the_keys_is_accepted(type_: Any) -> None:
+    checked(looked_up(reads(type_)))
+    checked(looked_up(reads(Sequence[str]), batch=Batch()))
+    checked(looked_up(reads(list), batch=Batch()))
+
+
+def of_keys(declared: Any, annotated: Any) -> KeyedProcessor[Any, Any, Any]:
+    class Handler(KeyedProcessor[declared, Any, str]):  # type: ignore[misc, valid-type]
+        def on_message(self, message: Message[Any], context: Context[Any]) -> list[str]:
+            return [context.key, message.value]
+
+    on_message: Any = Handler.on_message
+    on_message.__annotations__ = {"context": annotated}
+    return Handler()
+
+
+@pytest.mark.parametrize(("declared", "annotated", "who"), [(int, Any, "Handler"), (Any, Context[int], "on_message")])
+def test_a_processor_of_other_keys_is_refused(declared: Any, annotated: Any, who: str) -> None:
+    error = error_of(
+        partial(checked, lambda stream: keyed(stream).process(of_keys(declared, annotated), id="h")), PlanError
+    )
+    assert f"process h gets keys of type str, and {who} takes int" in str(error)
+
+
+@pytest.mark.parametrize("type_", [str, Any, str | int, object, T])
+def test_a_processor_that_may_take_the_keys_is_accepted(type_: Any) -> None:
+    checked(lambda stream: keyed(stream).process(of_keys(type_, Context[type_]), id="h"))  # type: ignore[valid-type]
+    checked(lambda stream: keyed(stream).process(of_keys(type_, Context), id="h"))

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import Pipeline, PlanError, count, dead_letter, tumbling
+from fluvial.dsl import Pipeline, PlanError, UsageError, count, dead_letter, tumbling
 from fluvial.planner import Plan, Settings, plan
+from fluvial.planner.planner import plan_on
 
 HOUR = timedelta(hours=1)
 
@@ -128,3 +129,13 @@ def test_a_plan_is_not_read_back_for_another_pipeline() -> None:
     other.stream("lines", value=str).send_to("counts")
     raised = error_of(lambda: Plan.from_json(made().to_json(), other), PlanError)
     assert_explains(raised, "does not fit pipeline 'p'", None, "the same operators", "plan the pipeline again")
+
+
+def test_partition_counts_are_of_streams_of_the_pipeline() -> None:
+    place: Any = lambda: plan(visits(), partitions={"lines": 2, "linse": 4})  # noqa: E731
+    error = error_of(place, UsageError)
+    assert_explains(error, "partitions= names 'linse'", place, "streams of the pipeline: 'lines'", "correct the name")
+
+
+def test_a_system_may_have_other_streams_too() -> None:
+    assert plan_on(visits(), {"lines": 2, "others": 4}).streams == plan(visits(), partitions={"lines": 2}).streams

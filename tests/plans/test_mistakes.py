@@ -14,6 +14,7 @@ from explained import assert_explains, error_of
 from fluvial.dsl import FluvialError, Pipeline, Tag, UsageError
 from fluvial.planner import Settings, plan
 from fluvial.runtime import run
+from fluvial.runtime.testing import PipelineDriver
 
 ROOT = Path(__file__).parents[2]
 HOUR = timedelta(hours=1)
@@ -21,6 +22,8 @@ language: Any = dsl
 """The language as no type checker sees it."""
 settings: Any = Settings
 run_any: Any = run
+plan_any: Any = plan
+driver: Any = PipelineDriver
 
 
 @dataclass
@@ -52,6 +55,14 @@ def each(left: Any, right: Any) -> str:
 
 def length(word: str) -> int:
     return len(word)
+
+
+def shout(word: str) -> str:
+    return word.upper()
+
+
+def nothing(word: str) -> None:
+    assert word
 
 
 async def fetch(key: str) -> str:
@@ -157,6 +168,23 @@ MISTAKES: list[tuple[Any, str, str, str]] = [
         "the values of the stream",
         "correct the annotation",
     ),
+    (lambda: words().flat_map(length), "got length, which returns int", "a list of values", "return [value]"),
+    (lambda: words().flat_map(shout), "got shout, which returns str", "a list of values", "return [value]"),
+    (lambda: words().async_flat_map(fetch, id="f"), "got fetch, which returns str", "a list", "return [value]"),
+    (lambda: words().filter(nothing), "got nothing, which returns None", "True or False", "return whether"),
+    (lambda: words().split(nothing), "got nothing, which returns None", "True or False", "return whether"),
+    (
+        lambda: pipeline().stream("o", value=Order, timestamp=length),
+        "timestamp gets Order, and length takes str",
+        "the values of the stream",
+        "correct the annotation",
+    ),
+    (
+        lambda: pipeline().stream("o", value=str, timestamp=shout),
+        "timestamp got shout, which returns str",
+        "ms since epoch",
+        "correct it",
+    ),
     (lambda: list(words()), "was iterated", "a verb, such as map(fn)", "PipelineDriver(pipeline).read"),
     (lambda: language.count(len), "count got 1 argument by position", "count()", "leave out"),
     (lambda: language.total(), "total got no fn", "total(fn)", "pass fn="),
@@ -169,6 +197,8 @@ MISTAKES: list[tuple[Any, str, str, str]] = [
 USAGE: list[tuple[Any, str, str, str]] = [
     (lambda: settings(nope=1), "Settings has no nope=", "options are guarantee=", "leave out nope="),
     (lambda: settings("exactly_once"), "Settings got 1 argument by position", "Settings()", "by name"),
+    (lambda: plan_any(pipeline(), partition={}), "plan has no partition=", "partitions=", "write partitions="),
+    (lambda: driver(), "PipelineDriver got no pipeline", "PipelineDriver(pipeline)", "pass pipeline=..."),
     (lambda: run_any(pipeline(), "memory:"), "run got 2 arguments by position", "options are engine=", "by name"),
 ]
 """Mistakes in what a run is told besides its pipeline."""

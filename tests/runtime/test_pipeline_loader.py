@@ -130,7 +130,8 @@ def test_no_such_module(write: Write, place: str) -> None:  # noqa: ARG001 - it 
 def test_no_such_attribute(write: Write) -> None:
     write(PIPELINE.format(name="words") + "one = built()\ntwo = built()")
     assert text_of(UsageError, "words_to_load.py:three") == (
-        "words_to_load has no 'three'\n  at target words_to_load.py:three\n  expected: one of its pipelines: one, two"
+        "words_to_load has no 'three'\n  at target words_to_load.py:three\n  expected: one of its pipelines: one, two\n"
+        "  to do: write words_to_load.py:one"
     )
 
 
@@ -225,3 +226,26 @@ def test_a_file_that_failed_leaves_nothing(write: Write) -> None:
     text_of(PipelineError, "words_to_load.py")
     assert "words_to_load" not in sys.modules
     assert "words_to_load" not in {module.__name__ for module in loaded_modules()}
+
+
+BROKEN = """
+from fluvial.dsl import Pipeline
+
+words = Pipeline("p").stream("words", value=str)
+{line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ('words.send_to("out").map(len)', "send_to and sink end a stream"),
+        ("a, b, c = words.split(str.isalpha)", "split gives a stream for each function and one more"),
+        ("a, b = words.split(str.isalpha, str.isdigit)", "split gives a stream for each function and one more"),
+        ("a, b = [1]", "correct it; what is not to happen"),
+        ("None.format()", "correct it; what is not to happen"),
+    ],
+)
+def test_what_pythons_own_error_means_of_a_stream_is_told(write: Write, line: str, remedy: str) -> None:
+    write(BROKEN.format(line=line))
+    assert f"  to do: {remedy}" in text_of(PipelineError, "words_to_load.py")

@@ -13,7 +13,7 @@ from ....dsl.pipeline import Pipeline
 from ....dsl.serde import Serde, source_key_serde, type_name, value_serde
 from ....dsl.text import plural
 from ....planner.plan import Plan
-from ....planner.planner import plan as make_plan
+from ....planner.planner import plan_on
 from ....planner.settings import Settings
 from ....planner.stream_names import checkpoints
 from ....planner.type_inference import flows, written_flow
@@ -67,7 +67,7 @@ def check(
         streams = None
         yield Finding(f"system: {error}", OUT_OF_REACH)
     try:
-        plan = make_plan(pipeline, partitions=existing)
+        plan = plan_on(pipeline, existing)
     except FluvialError as error:
         yield Finding(f"plan: {error}", error.exit_code)
         return

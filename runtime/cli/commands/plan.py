@@ -13,7 +13,7 @@ from ....dsl.pipeline import Pipeline
 from ....dsl.text import plural
 from ....planner.drawing import Format, View, draw
 from ....planner.plan import Plan, PlannedStage
-from ....planner.planner import plan as make_plan
+from ....planner.planner import plan_on
 from ....planner.shown_operators import in_sight
 from ....planner.task_assignment import task_name
 from ...files import STANDARD, open_output
@@ -37,11 +37,12 @@ _NAMES: Mapping[str, Format] = {**ENDINGS, **{format: format for format in ENDIN
 def planned(pipeline: Pipeline, system: System | None, partitions: Mapping[str, int]) -> Plan:
     """The plan for the partition counts of a system's streams; `partitions` overrides them."""
     existing = {} if system is None else system.admin().streams()
-    plan = make_plan(pipeline, partitions={**existing, **partitions})
+    plan = plan_on(pipeline, {**existing, **partitions})
     known = [stream.name for stream in plan.streams]
     for name, count in partitions.items():
         if name not in known:
-            raise refused("--partitions", f"{name}={count}", f"a stream of {plan.name}: {', '.join(known)}")
+            expected = f"a stream of {plan.name}: {', '.join(known)}"
+            raise refused("--partitions", f"{name}={count}", expected, "correct the name")
     return plan
 
 
@@ -110,7 +111,8 @@ def drawing(plan: Plan, path: str, format: str | None, view: View) -> str:
     kind = _NAMES.get(named)
     if kind is None:
         option = "--format" if format else "-o"
-        raise refused(option, format or path, f"one of {', '.join(ENDINGS)}", "name the format: --format svg")
+        expected = f"one of the formats {', '.join(ENDINGS)}"
+        raise refused(option, format or path, expected, "name one: -o plan.svg, or --format svg")
     return draw(plan, kind, view=view)
 
 

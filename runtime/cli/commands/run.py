@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 
 from ....dsl import operators as ops
@@ -130,7 +131,8 @@ def _check_container(options: RunOptions) -> None:
     if options.containers is None:
         raise refused(given, "without --containers", "the number of containers too", f"write {given} --containers N")
     if not 0 <= options.container_id < options.containers:
-        raise refused(given, f"of --containers {options.containers}", f"0 to {options.containers - 1}")
+        last = options.containers - 1
+        raise refused(given, f"of --containers {options.containers}", f"0 to {last}", f"write --container-id {last}")
     if options.inputs or options.outputs:
         remedy = "use fluvial produce before the run, and fluvial consume after it"
         raise refused(given, "with --input or --output", "files with a run of all containers only", remedy)
@@ -147,12 +149,14 @@ def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
     ):
         for name, path in given.items():
             if name not in streams:
-                raise refused(
-                    option, f"{name}={path}", f"a stream that {pipeline.name} {does}: {', '.join(streams) or 'none'}"
-                )
+                meant = get_close_matches(name, streams, 1)
+                remedy = f"write {option} {meant[0]}={path}" if meant else "name one of them"
+                expected = f"a stream that {pipeline.name} {does}: {', '.join(streams) or 'none'}"
+                raise refused(option, f"{name}={path}", expected, remedy)
     for name in options.key_fields:
         if name != EVERY_STREAM and name not in options.inputs:
-            raise refused("--key-field", f"{name}={options.key_fields[name]}", "the stream of an --input")
+            remedy = f"correct the name, or write --input {name}=FILE too"
+            raise refused("--key-field", f"{name}={options.key_fields[name]}", "the stream of an --input", remedy)
     if options.inputs and options.system is None and options.settings.state_dir is not None:
         wrong = f"{options.settings.state_dir} without --system, for a temporary log"
         remedy = "name the --system too, or leave it out"
@@ -176,7 +180,8 @@ def _check_files(options: RunOptions) -> None:
         if path == STANDARD:
             continue
         if other := used.get(file := Path(path).resolve()):
-            raise refused("--output", f"{name}={path}", f"a file of its own; {other} was given too")
+            expected = f"a file of its own; {other} was given too"
+            raise refused("--output", f"{name}={path}", expected, "name another file")
         used[file] = f"--output {name}={path}"
         if not Path(path).parent.is_dir():
             wrong = f"there is no folder {str(Path(path).parent)!r}"
@@ -273,7 +278,8 @@ def _kind(pipeline: Pipeline, operator: ops.Operator) -> object:
 def _spark_arguments(options: RunOptions) -> None:
     """Pass settings of Spark to its launcher: those of a session cannot set the memory of the driver."""
     if options.engine != "spark" and (options.master or options.spark_conf):
-        raise refused("--master and --spark-conf", "without --engine spark", "--engine spark")
+        remedy = "write it too, or leave them out"
+        raise refused("--master and --spark-conf", "without --engine spark", "--engine spark", remedy)
     if options.spark_conf:
         given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
         ours = (word for name, value in options.spark_conf.items() for word in ("--conf", f"{name}={value}"))

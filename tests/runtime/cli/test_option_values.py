@@ -15,20 +15,21 @@ def test_pairs_are_split_at_the_first_sign() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("given", "text", "remedy"),
     [
-        (["clicks"], "--partitions clicks\n  at the command line\n  expected: STREAM=N"),
-        (["=4"], "--partitions =4\n  at the command line\n  expected: STREAM=N"),
-        (["a="], "--partitions a=\n  at the command line\n  expected: STREAM=N"),
-        (["a=x"], "--partitions a=x\n  at the command line\n  expected: STREAM=N: a whole number, 1 or more"),
-        (["a=0"], "--partitions a=0\n  at the command line\n  expected: STREAM=N: a whole number, 1 or more"),
-        (["a=1", "a=2"], "--partitions a=2\n  at the command line\n  expected: each name once; a was given before"),
+        (["clicks"], "clicks\n  at the command line\n  expected: STREAM=N", "before and after the ="),
+        (["=4"], "=4\n  at the command line\n  expected: STREAM=N", "before and after the ="),
+        (["a="], "a=\n  at the command line\n  expected: STREAM=N", "before and after the ="),
+        (["a=x"], "a=x\n  at the command line\n  expected: STREAM=N: a whole number", "write --partitions STREAM=N"),
+        (["a=0"], "a=0\n  at the command line\n  expected: STREAM=N: a whole number", "write --partitions STREAM=N"),
+        (["a=1", "a=2"], "a=2\n  at the command line\n  expected: each name once", "leave out one of them"),
     ],
 )
-def test_pairs_that_are_wrong(given: list[str], text: str) -> None:
+def test_pairs_that_are_wrong(given: list[str], text: str, remedy: str) -> None:
     with pytest.raises(UsageError) as caught:
         pairs("--partitions", given, "STREAM=N", count)
-    assert str(caught.value) == text
+    assert str(caught.value).startswith(f"--partitions {text}")
+    assert remedy in str(caught.value).rpartition("\n  to do: ")[2]
 
 
 @pytest.mark.parametrize(

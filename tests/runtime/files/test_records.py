@@ -263,3 +263,25 @@ def test_csv_is_read_back(rows: list[tuple[str, str]]) -> None:
     writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writerows([("left", "right"), *rows])
     assert values(file.getvalue().encode(), ReadOptions("csv")) == [{"left": a, "right": b} for a, b in rows]
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        (ReadOptions("json", key_field="usr"), "write --key-field user"),
+        (ReadOptions("json", key_field="id"), "correct --key-field: name a field that the lines have"),
+        (ReadOptions("json", timestamp_field="at_ms"), "write --timestamp-field at"),
+    ],
+)
+def test_a_field_that_the_first_lines_lack_is_the_options_mistake(options: ReadOptions, remedy: str) -> None:
+    line = b'{"user":"ann","at":1}\n'
+    with pytest.raises(UsageError) as caught:
+        records(2 * line, options)
+    assert "among user, at\n  at file:1\n" in str(caught.value)
+    assert str(caught.value).endswith(f"  to do: {remedy}")
+
+
+def test_a_field_that_a_later_line_lacks_is_the_lines_mistake() -> None:
+    with pytest.raises(UsageError) as caught:
+        records(b'{"k":"a"}\n{"b":1}\n', ReadOptions("json", key_field="k"))
+    assert str(caught.value).endswith("  to do: correct the line, or skip such lines with --skip-malformed")

@@ -197,3 +197,21 @@ def test_calls_that_are_held_back_end_with_the_input() -> None:
         assert values(driver) == []
         driver.end()
         assert values(driver) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda driver: driver.send("inn", "a"), "send to one"),
+        (lambda driver: driver.send("in", "a", partition=3), 'PipelineDriver(pipeline, partitions={"in": ...})'),
+        (lambda driver: driver.send("in", "a", key=1.5), "correct it, or key= of the stream"),
+        (lambda driver: driver.send("in", "a", timestamp="now"), "write a whole number"),
+        (lambda driver: driver.send("in", "a", headers={}), "write headers="),
+        (lambda driver: driver.state.table("call"), "name one of them"),
+        (lambda driver: driver.state.watermark("calls"), "name one of them"),
+    ],
+)
+def test_each_wrong_argument_is_told_what_to_do(call: Any, remedy: str) -> None:
+    with PipelineDriver(calling(half_a_minute)) as driver, pytest.raises(UsageError) as raised:
+        call(driver)
+    assert remedy in str(raised.value).rpartition("\n  to do: ")[2]
