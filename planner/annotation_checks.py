@@ -2,8 +2,11 @@
 it declares. Certain contradictions alone are refused: of plain builtins and dataclasses."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
-from typing import Any, get_args, get_origin
+from dataclasses import fields, is_dataclass
+from inspect import isclass
+from typing import Any, get_args, get_origin, is_typeddict
+
+import msgspec
 
 from ..dsl import operators as ops
 from ..dsl.annotations import UNKNOWN, contradicts, element, is_decorated, message_value, taken
@@ -32,8 +35,8 @@ def check_annotations(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
         if isinstance(operator, ops.SendTo):
             _check_sent(operator, given)
     for operator in pipeline.operators:
-        for fn, wanted in _of_keys(operator):
-            _check_key(operator, fn, flows[operator.inputs[0]].key, wanted)
+        for name, wanted in _of_keys(operator):
+            _check_key(operator, name, flows[operator.inputs[0]].key, wanted)
 
 
 def _is_certain(pipeline: Pipeline, source: str) -> bool:
@@ -81,7 +84,41 @@ def _check_taken(operator: ops.Operator, fn: Callable[..., Any], given: Any, wan
         raise PlanError(explain(wrong, "a function that takes the values of the stream", remedy, operator.origin))
 
 
+def lacks(given: Any, wanted: Any) -> str | None:
+    """A field without default of the class `wanted` that no value of the class `given` is written with; None where that
+    is not certain: a TypedDict may have more keys than it says, a derived class more fields."""
+    if not (isclass(given) and isclass(wanted)) or is_typeddict(given):
+        return None
+    if not is_typeddict(wanted) and issubclass(wanted, given):
+        return None
+    try:
+        written, read = msgspec.inspect.multi_type_info((given, wanted))
+    except Exception:  # what msgspec does not know, or an annotation that is no type
+        return None
+    if not (isinstance(written, _BY_NAME) and isinstance(read, _BY_NAME)) or _is_array(written) or _is_array(read):
+        return None
+    names = {field.encode_name for field in written.fields}
+    if is_dataclass(given):  # those that its __init__ does not take are written, too
+        names |= {field.name for field in fields(given)}
+    return next((field.name for field in read.fields if field.required and field.encode_name not in names), None)
+
+
+_BY_NAME = (msgspec.inspect.DataclassType, msgspec.inspect.StructType, msgspec.inspect.TypedDictType)
+
+
+def _is_array(type_: Any) -> bool:
+    return bool(getattr(type_, "array_like", False))
+
+
 def _check_sent(operator: ops.SendTo, given: Any) -> None:
+    lacking = lacks(given, operator.value)
+    if lacking is not None:
+        wrong = (
+            f"{operator.label} gets {type_name(given)}, which has no {lacking!r}, and value={type_name(operator.value)}"
+        )
+        remedy = "correct value=, or turn the values into others with map"
+        expected = "values with all fields of the declared type that have no default"
+        raise PlanError(explain(wrong, expected, remedy, operator.origin))
     # JSON writes one dataclass as it writes another with the same fields.
     if contradicts(given, operator.value) and not (is_dataclass(given) and is_dataclass(operator.value)):
         wrong = f"{operator.label} gets {type_name(given)}, and value={type_name(operator.value)}"

@@ -162,8 +162,8 @@ def _users_traceback(error: BaseException) -> str:
 
 def _remedy(error: BaseException) -> str:
     """What to do about an error of the user's code."""
-    if isinstance(error, AttributeError) and error.obj is None and hasattr(KeyedStream, error.name):
-        return f"send_to and sink end a stream and give nothing: keep the stream in a variable, and call .{error.name} of it"
+    if isinstance(error, AttributeError) and error.obj is None and hasattr(KeyedStream, error.name or ""):
+        return f"send_to and sink end a stream, and give nothing: call .{error.name} of the stream, kept in a variable"
     if isinstance(error, ValueError) and "to unpack" in str(error) and "split(" in (_frames(error)[-1].line or ""):
         return "split gives a stream for each function and one more, for the rest: name as many"
     return 'correct it; what is not to happen on import goes under if __name__ == "__main__":'

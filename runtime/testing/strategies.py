@@ -1,12 +1,14 @@
 """Hypothesis strategies for inputs of a pipeline: values, out-of-order timestamps, batches, interleavings."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from ...dsl.errors import MissingExtraError
-from ...dsl.validation import explain, millis
+from ...dsl.errors import MissingExtraError, UsageError
+from ...dsl.validation import a_type, explain, millis, require
 
 try:
     from hypothesis import strategies as st
@@ -33,18 +35,32 @@ def records(kind: type[T], **fields: st.SearchStrategy[Any]) -> st.SearchStrateg
     ...     assert click.user in ("ann", "bob") and click.at <= 1000
     >>> known_users()
     """
+    a_type("records: kind", kind)
+    _check_fields(kind, fields)
     return st.builds(kind, **fields) if fields else st.from_type(kind)
 
 
-@st.composite
+def _check_fields(kind: type[Any], fields: Mapping[str, object]) -> None:
+    """Refuse strategies of fields that a class does not have, where it is used and not where a value is drawn."""
+    try:
+        known = inspect.signature(kind).parameters
+    except (TypeError, ValueError):  # many builtins have none
+        return
+    unknown = [name for name in fields if name not in known]
+    if unknown and not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values()):
+        meant = get_close_matches(unknown[0], known, 1, cutoff=0.5)
+        remedy = f"write {meant[0]}=" if meant else f"leave out {unknown[0]}="
+        wrong = f"records: {kind.__name__} has no field {unknown[0]!r}"
+        raise UsageError(explain(wrong, f"one of {', '.join(known)}", remedy))
+
+
 def timestamps(
-    draw: st.DrawFn,
     *,
     count: int | st.SearchStrategy[int] = st.integers(0, 30),  # noqa: B008 - strategies are values
     start: int = 0,
     out_of_order: timedelta = timedelta(0),
     largest_step: timedelta = timedelta(minutes=1),
-) -> list[int]:
+) -> st.SearchStrategy[list[int]]:
     """Timestamps of the messages of one partition, in ms since epoch. Each is at most `out_of_order` behind the latest
     one before it, so that none is late, and at most `largest_step` ahead of it.
 
@@ -53,8 +69,16 @@ def timestamps(
     ...     assert len(times) == 3 and 1000 <= times[0] <= times[1] <= times[2]
     >>> in_order()
     """
+    good = isinstance(count, st.SearchStrategy) or (type(count) is int and count >= 0)
+    remedy = "write a whole number, or st.integers(0, 30)"
+    require(good, UsageError, f"timestamps: count={count!r}", "a number, not negative, or a strategy of one", remedy)
+    behind, ahead = millis("timestamps: out_of_order", out_of_order), millis("timestamps: largest_step", largest_step)
+    return _timestamps(count, start, behind, ahead)
+
+
+@st.composite
+def _timestamps(draw: st.DrawFn, count: int | st.SearchStrategy[int], start: int, behind: int, ahead: int) -> list[int]:
     number = count if isinstance(count, int) else draw(count)
-    behind, ahead = millis("out_of_order", out_of_order), millis("largest_step", largest_step)
     times: list[int] = []
     latest = start
     for _ in range(number):

@@ -142,6 +142,15 @@ def test_a_missing_stream(fluvial: Fluvial) -> None:
     )
 
 
+@pytest.mark.parametrize("kept", ["letters-checkpoints", "letters-coordinator", "letters-count-changelog"])
+def test_what_the_log_keeps_beside_its_streams_is_no_stream_to_write(fluvial: Fluvial, kept: str) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    ended = fluvial("consume", kept)
+    assert ended.code == 3
+    assert ended.err.startswith(f"there is no stream {kept!r} in log:.fluvial, which keeps checkpoints and state, but")
+    assert "produce" not in ended.err
+
+
 def test_a_missing_stream_is_told_as_a_run_tells_it(fluvial: Fluvial) -> None:
     fluvial("produce", "others", "words.jsonl")
     consumed, run = fluvial("consume", "words"), fluvial("run", "letters.py", "--until", "end")

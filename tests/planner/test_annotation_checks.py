@@ -1,13 +1,14 @@
 """Checks of annotations against the types that flow: certain contradictions are refused, and nothing else."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial, wraps
 from numbers import Number
 from typing import Annotated, Any, NamedTuple, NewType, Protocol, TypedDict, TypeVar, runtime_checkable
 
 import pytest
+from msgspec import Struct
 
 from explained import error_of
 from fluvial.dsl import INT64, Batch, Context, KeyedProcessor, Message, Pipeline, PlanError
@@ -33,6 +34,30 @@ class Express(Order):
 @dataclass
 class Visit:
     page: str
+
+
+@dataclass
+class Sale:
+    item: str
+    shop: str = ""
+
+
+@dataclass
+class Stamped:
+    item: str
+    page: str = field(init=False)
+
+
+class Parcel(Struct):
+    item: str
+
+
+class Letter(Struct, rename={"page": "item"}):
+    page: str
+
+
+class Pair(Struct, array_like=True):
+    one: str
 
 
 class Row(TypedDict):
@@ -93,7 +118,7 @@ def test_an_output_of_another_type_is_refused(given: Any, wanted: Any) -> None:
     ("given", "wanted"),
     [
         (int, float), (float, int), (bool, int), (int, int | str), (int | str, str), (None, str), (Any, str),
-        (int, INT64), (str, INT64), (Express, Order), (Order, Express), (Order, Visit), (Row, dict[str, str]),
+        (int, INT64), (str, INT64), (Express, Order), (Order, Express), (Order, Sale), (Row, dict[str, str]),
         (dict, Row), (Order, Row), (Cents, str), (T, str), (object, str), (str | None, str), (list[int], str),
     ],
 )  # fmt: skip
@@ -256,7 +281,7 @@ def test_a_remote_table_that_may_take_the_keys_is_accepted(type_: Any) -> None:
 
 
 def of_keys(declared: Any, annotated: Any) -> KeyedProcessor[Any, Any, Any]:
-    class Handler(KeyedProcessor[declared, Any, str]):  # type: ignore[misc, valid-type]
+    class Handler(KeyedProcessor[declared, Any, str]):
         def on_message(self, message: Message[Any], context: Context[Any]) -> list[str]:
             return [context.key, message.value]
 
@@ -275,5 +300,26 @@ def test_a_processor_of_other_keys_is_refused(declared: Any, annotated: Any, who
 
 @pytest.mark.parametrize("type_", [str, Any, str | int, object, T])
 def test_a_processor_that_may_take_the_keys_is_accepted(type_: Any) -> None:
-    checked(lambda stream: keyed(stream).process(of_keys(type_, Context[type_]), id="h"))  # type: ignore[valid-type]
+    checked(lambda stream: keyed(stream).process(of_keys(type_, Context[type_]), id="h"))
     checked(lambda stream: keyed(stream).process(of_keys(type_, Context), id="h"))
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "lacking"),
+    [(Order, Visit, "page"), (Parcel, Visit, "page"), (Visit, Row, "item"), (Visit, Letter, "page")],
+)
+def test_an_output_of_a_class_with_another_field_is_refused(given: Any, wanted: Any, lacking: str) -> None:
+    error = error_of(lambda: checked(lambda stream: stream.send_to("out", value=wanted), given), PlanError)
+    assert f"gets {given.__name__}, which has no {lacking!r}, and value={wanted.__name__}" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (Order, Parcel), (Parcel, Order), (Order, Letter), (Row, Visit), (Row, Parcel), (Stamped, Visit), (Order, Pair), (Pair, Visit),
+        (Order, Counts), (Counts, Order), (Order, HasItem), (Order, Any), (object, Visit), (dict, Visit),
+        (Order | Visit, Visit), (Order, Order | None), (Order, dict[str, str]), (T, Visit),
+    ],
+)  # fmt: skip
+def test_an_output_of_a_class_with_the_fields_is_accepted(given: Any, wanted: Any) -> None:
+    checked(lambda stream: stream.map(gives(given)).send_to("out", value=wanted))

@@ -204,7 +204,8 @@ def _stored_state(plan: Plan, engine: EngineName, system: System, settings: Sett
         yield Finding(f"state: {error}", error.exit_code)
     else:
         operators = ", ".join(store.operator for store in plan.stores) or "queries"
-        yield Finding(f"state: a run can continue with the stored state of {operators}")
+        stored = f"a run can continue with the stored state of {operators}"
+        yield Finding(f"state: {stored if records else f'nothing is stored yet of {operators}'}")
         for label, names in undeclared_states(plan, records).items():
             yield Finding(f"state: {label} leaves unused what it has stored before: {', '.join(names)}")
 

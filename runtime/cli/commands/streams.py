@@ -12,7 +12,7 @@ from ....dsl.text import plural
 from ....dsl.validation import explain
 from ...files import ReadOptions, Render, ShownAs, json_of_bytes, shown, unobeyed
 from ...launch import Until, missing_stream
-from ...systems.contract import System
+from ...systems.contract import ProducingSystem, System
 from ...systems.reads import follow, read_to_ends
 from .load import Loaded, load
 
@@ -60,12 +60,23 @@ def _records(system: System, stream: str, from_offset: int | None, until: Until)
     admin = system.admin()
     existing = admin.streams()
     if stream not in existing:
+        _refuse_kept(stream, system)
         raise PlanError(missing_stream(stream, existing, system, "the command line"))
     ends = admin.ends(stream)
     starts = [min(max(from_offset or 0, start), end) for start, end in zip(admin.starts(stream), ends, strict=True)]
     for batch in read_to_ends(system, stream, starts, ends) if until == "end" else follow(system, stream, starts):
         for offset, record in zip(batch.offsets, batch.records, strict=True):
             yield batch.partition, offset, record
+
+
+def _refuse_kept(stream: str, system: System) -> None:
+    """Refuse a stream of Fluvial's own where the system keeps none: to produce it would be no way to see it."""
+    if not isinstance(system, ProducingSystem) and stream.endswith(("-checkpoints", "-coordinator", "-changelog")):
+        wrong = f"there is no stream {stream!r} in {system.url}, which keeps checkpoints and state, but not in streams"
+        remedy = "read tables with fluvial state, and see what is stored with fluvial check"
+        raise PlanError(
+            explain(wrong, "on Kafka a stream of Fluvial's own, elsewhere one of yours", remedy, "the command line")
+        )
 
 
 def line_of(stream: str, show: Show, render: Render) -> Callable[[int, int, Record], bytes]:

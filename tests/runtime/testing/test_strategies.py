@@ -4,14 +4,20 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explained import assert_explains
+from fluvial.dsl import FluvialError
 from fluvial.runtime.testing.strategies import batchings, interleavings, records, timestamps
 
 WORDS = st.lists(st.text(max_size=3), max_size=8)
+
+untyped: Any = records
+times_of: Any = timestamps
 
 
 @dataclass(frozen=True)
@@ -60,3 +66,19 @@ def test_without_hypothesis_the_strategies_name_what_to_install() -> None:
     found = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True).stdout
     assert found.startswith("MissingExtraError")
     assert "pip install 'fluvial[testing]'" in found
+
+
+@pytest.mark.parametrize(
+    ("call", "wrong", "expected", "remedy"),
+    [
+        (lambda: records(Click, usr=st.text()), "Click has no field 'usr'", "one of user, at", "write user="),
+        (lambda: records(Click, page=st.text()), "Click has no field 'page'", "one of user, at", "leave out page="),
+        (lambda: untyped("Click"), "kind='Click'", "a type", "pass the class"),
+        (lambda: times_of(out_of_order=5), "out_of_order is 5", "a timedelta", "timedelta(seconds=...)"),
+        (lambda: times_of(count=-1), "count=-1", "not negative", "a whole number"),
+    ],
+)
+def test_a_wrong_argument_is_refused_where_it_is_written(call: Any, wrong: str, expected: str, remedy: str) -> None:
+    with pytest.raises(FluvialError) as raised:
+        call()
+    assert_explains(raised.value, wrong, call, expected, remedy)
