@@ -51,7 +51,7 @@ def explained_call(function: F, error: type[FluvialError] = PipelineError) -> F:
     if isinstance(function, type):
         made: Any = function
         made.__init__ = _explained(made.__init__, error, function)
-        return function
+        return cast("F", made)
     return cast("F", _explained(function, error))
 
 

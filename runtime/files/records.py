@@ -138,11 +138,12 @@ class RecordFile:
 
     def _skip(self, line: MalformedLine, why: Exception | None = None) -> None:
         if not self._reading.skip_malformed:
+            expected = f"the format {self._reading.format or 'lines'}"
             remedy = "correct the line, or skip such lines with --skip-malformed"
             if isinstance(why, NoSuchField) and not self._some:  # to skip all lines would help nobody
-                remedy = why.remedy(self._reading)
+                expected, remedy = "lines with that field", why.remedy(self._reading)
             where = f"{self._lines.name}:{line.line}"
-            raise UsageError(explain(line.why, f"the format {self._reading.format or 'lines'}", remedy, where))
+            raise UsageError(explain(line.why, expected, remedy, where))
         self.malformed += 1
         self.first_malformed = self.first_malformed or line
 

@@ -316,7 +316,8 @@ def test_an_output_of_a_class_with_another_field_is_refused(given: Any, wanted: 
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        (Order, Parcel), (Parcel, Order), (Order, Letter), (Row, Visit), (Row, Parcel), (Stamped, Visit), (Order, Pair), (Pair, Visit),
+        (Order, Parcel), (Parcel, Order), (Order, Letter), (Row, Visit), (Row, Parcel),
+        (Stamped, Visit), (Order, Pair), (Pair, Visit),
         (Order, Counts), (Counts, Order), (Order, HasItem), (Order, Any), (object, Visit), (dict, Visit),
         (Order | Visit, Visit), (Order, Order | None), (Order, dict[str, str]), (T, Visit),
     ],
