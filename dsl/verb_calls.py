@@ -48,11 +48,12 @@ def explained(found: Any) -> Any:
 
 def explained_call(function: F, error: type[FluvialError] = PipelineError) -> F:
     """A function, or a class, that raises an error of ours, of type `error`, for arguments that it does not have."""
+    explaining: Any = function
     if isinstance(function, type):
-        made: Any = function
-        made.__init__ = _explained(made.__init__, error, function)
-        return cast("F", made)
-    return cast("F", _explained(function, error))
+        explaining.__init__ = _explained(explaining.__init__, error, function)
+    else:
+        explaining = _explained(function, error)
+    return cast("F", explaining)
 
 
 def _explained(function: Callable[..., Any], error: type[FluvialError], made: type | None = None) -> Any:
