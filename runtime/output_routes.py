@@ -65,11 +65,11 @@ class OutputRoutes:
 
     @property
     def sinks(self) -> list[Sink[Any]]:
-        """The sinks of the stage."""
+        """The sinks of the stage, in the order of the pipeline, without those of other stages."""
         return [route.sink for route in self._routes.values() if route.sink is not None]
 
     def count(self, route: OutputRoute, messages: int) -> None:
-        """Count messages that take a route."""
+        """Add to `written`, by stream or sink. A message that goes to all partitions counts once."""
         self.written[route.name] = self.written.get(route.name, 0) + messages
 
 
@@ -95,7 +95,7 @@ class ToldSink:
             self.operator.sink.flush()
 
     def close(self) -> None:
-        """Close it."""
+        """Free what `open` took. What was written since the last `flush` does not count as stored."""
         with self._told("close"):
             self.operator.sink.close()
 

@@ -36,7 +36,7 @@ class Source(Operator):
 
     @property
     def reads(self) -> str:
-        """The stream that it reads."""
+        """The name of the stream of the system whose messages it reads."""
         return self.stream
 
 

@@ -25,7 +25,7 @@ class OutputBuffer:
         self._hand_over = hand_over
 
     def of(self, operator: str) -> list[Any]:
-        """The list that an operator adds its outputs to."""
+        """A list that stays the same for the life of the buffer, so that compiled code may hold its `append`."""
         return self._by_operator.setdefault(operator, [])
 
     def __len__(self) -> int:
@@ -40,7 +40,7 @@ class OutputBuffer:
                 yield operator, taken
 
     def hand_over_if_many(self) -> None:
-        """Hand over the outputs if there are HAND_OVER_COUNT of them."""
+        """Empty the buffer in the middle of a firing, if it is large and the engine takes outputs then: see the class."""
         if self._hand_over is not None and len(self) >= HAND_OVER_COUNT:
             for operator, outputs in self.drain():
                 self._hand_over(operator, outputs)

@@ -56,7 +56,7 @@ class BorderProgress:
 
     @property
     def has_unreported_end(self) -> bool:
-        """Whether a border has ended and that was not reported."""
+        """Whether a next stage still waits for the end of this task's outputs, so that one more commit is needed."""
         return any(self._work.watermark_of(id) == END and not ended for id, (_, ended, _) in self._reported.items())
 
     def report(self, staged_outputs: StagedOutputs) -> bool:

@@ -359,7 +359,7 @@ def _begun_at_ends(plan: Plan, settings: Settings, stored: Checkpoints) -> froze
 
 
 def open_sinks(plan: Plan, stack: ExitStack) -> None:
-    """Open the sinks of a plan; `stack` closes them."""
+    """Open the sinks of a plan in order; `stack` closes them in reverse, those before one that fails to open too."""
     for sink in map(ToldSink, plan.pipeline.sinks):
         sink.open()
         stack.callback(sink.close)

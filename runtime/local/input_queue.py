@@ -29,7 +29,8 @@ class InputQueue:
         self._tracker = OffsetTracker(offset)
 
     def add(self, batch: RecordBatch) -> None:
-        """Queue a batch that was read."""
+        """Queue records behind those that wait. A batch without records moves `next_offset` alone: a stream may have
+        offsets that hold no message."""
         if batch.records:
             self._batches.append(batch)
             self.read += len(batch.records)
@@ -109,7 +110,7 @@ class InputQueues:
         return not waits and not queue.full
 
     def add(self, batch: RecordBatch) -> None:
-        """Queue a batch that was read."""
+        """Queue a batch at the input of its stream. The task reads one partition of each, so the stream is enough."""
         self._queues[batch.stream].add(batch)
 
     def end_bootstraps(self) -> None:

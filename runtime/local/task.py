@@ -281,6 +281,6 @@ class LocalTask:
         return offsets
 
     def metrics(self) -> TaskMetrics:
-        """The metrics of the task now."""
+        """The figures of this moment, with the offsets of the last commit beside those that were read since."""
         commits = CommitMetrics(self._commits, self._last.offsets, self._staged.size)
         return self.view.metrics(commits, self._router.written)

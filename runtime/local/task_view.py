@@ -39,7 +39,7 @@ class TaskView:
 
     @property
     def open_inputs(self) -> list[str]:
-        """The inputs that have not ended."""
+        """The streams of which more may come: not all of their producers have reported the end of input."""
         return [stream for stream in self._setup.inputs if not self._work.inputs.ended(stream)]
 
     @property

@@ -61,7 +61,7 @@ class Tables(Protocol):
     """The tables of a run, with rows that JSON can hold. The methods raise FluvialError for an unknown table or key."""
 
     def row(self, table: str, key: str) -> object:
-        """The row of a key."""
+        """A row in a form that JSON can hold; `key` is the text of the key, as it stands in a URL."""
         ...
 
     def rows(self, table: str, limit: int) -> Iterable[object]:

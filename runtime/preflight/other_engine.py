@@ -13,7 +13,7 @@ NAMES = {"local": "the local engine", "spark": "Spark"}
 
 
 class OtherEngineWarning(NamedTuple):
-    """What is wrong, and what to do."""
+    """Two sentences for the user: the first says what is read and written again, the second has the command."""
 
     wrong: str
     remedy: str

@@ -47,7 +47,7 @@ CLASSES: dict[Any, Any] = {
 
 
 def described(type: Any) -> Any:
-    """The description of a type by msgspec."""
+    """What msgspec says of a type; of None, that any is accepted. Raises Unfit for what msgspec does not know."""
     try:
         return types.AnyType() if type is None else types.type_info(type)
     except (TypeError, NotImplementedError) as error:

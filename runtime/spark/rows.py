@@ -55,7 +55,7 @@ class Messages(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
         return list(zip(self.keys, self.values, self.times, self.headers or [()] * len(self.keys), strict=True))
 
     def select(self, indices: slice | Sequence[int]) -> "Messages":
-        """The messages at these indices."""
+        """A copy with these messages alone, in the order of the indices, of which there must be at least one."""
         pick: Callable[[Any], Any] = itemgetter(indices) if isinstance(indices, slice) else _picker(indices)
         headers = None if self.headers is None else pick(self.headers)
         positions, keys, values, times = map(pick, (self.positions, self.keys, self.values, self.times))
@@ -70,7 +70,7 @@ def _picker(indices: Sequence[int]) -> Callable[[Any], Any]:
 
 
 def messages_of(stream: str, producer: int, positions: Sequence[int], records: Sequence[Record]) -> Messages:
-    """The records, at least one, as messages of one producer."""
+    """The records, at least one (none raises ValueError), as columns; the headers are None if no record has any."""
     keys, values, times, headers = zip(*records, strict=True)
     return Messages(stream, producer, list(positions), keys, values, times, headers if any(headers) else None)
 
@@ -97,7 +97,7 @@ class EndOfInput(msgspec.Struct, array_like=True, frozen=True, tag=2):
 
 
 class TaskCounts(msgspec.Struct, array_like=True, frozen=True, tag=3):
-    """What a task has counted, for the report."""
+    """What a task has counted in a batch; the sinks add up those of all tasks."""
 
     counts: Counts
 

@@ -300,7 +300,7 @@ class StreamDescription:
 
 
 class ProducingAdmin(Admin, Protocol):
-    """The admin of a `ProducingSystem`."""
+    """What a run asks of a system to which it produces itself, beside the offsets and checkpoints of any `Admin`."""
 
     def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
         """Describe these streams; those that do not exist are left out."""

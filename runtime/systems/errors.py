@@ -53,13 +53,13 @@ def unknown_stream(stream: str, known: Collection[str], where: str) -> SystemPro
 
 
 def unknown_partition(stream: str, partition: int, count: int, where: str) -> SystemProblem:
-    """The stream has no partition of this number."""
+    """A caller named a partition, from 0, that is not below `count`: the stream has fewer than the plan or the user said."""
     wrong = f"stream {stream!r} has no partition {partition}"
     return SystemProblem(explain(wrong, f"0 to {count - 1}", "correct the number", at=where))
 
 
 def outside(stream: str, partition: int, offset: int, start: int, end: int, where: str) -> SystemProblem:
-    """The offset is not between the start and the end of the partition."""
+    """Records that a run goes on with are gone: removed by retention, or the stream was made anew."""
     wrong = f"offset {offset} lies outside partition {partition} of stream {stream!r}"
     remedy = (
         "if the stream was deleted and created again, read it from its start: "

@@ -53,7 +53,7 @@ class CompletionGate:
         self._waiting: list[tuple[Ended, asyncio.Future[None]]] = []
 
     async def wait(self, call: Call) -> None:
-        """Return when this call is chosen."""
+        """Hold the caller until `open` releases it. A call that is cancelled meanwhile is not there to be chosen."""
         held = Ended(call.key, call.value), asyncio.get_running_loop().create_future()
         self._waiting.append(held)
         try:

@@ -57,7 +57,7 @@ class Decoder:
 
 
 def rows_of(plan: Plan, table: str, tasks: Iterable[LocalTask]) -> dict[Any, Any]:
-    """The rows of a table in all tasks, by key."""
+    """The rows of all tasks, by decoded key. Raises UsageError where the pipeline has no table of this id."""
     known = [operator.id for operator in plan.pipeline.operators if operator.is_table]
     if table not in known:
         listed = ", ".join(map(repr, known)) or "none"

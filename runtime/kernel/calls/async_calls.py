@@ -315,11 +315,12 @@ class TaskCalls:
 
     @property
     def in_flight(self) -> int:
-        """How many calls are in flight."""
+        """How many calls have begun and not ended, in all pools; those that wait to begin are not counted."""
         return sum(pool.in_flight for pool in self._pools.values())
 
     def cancel(self) -> None:
-        """Cancel the calls in flight."""
+        """Ask all calls to end, and drop their messages, which are neither delivered nor failed: the next run reads them
+        again. Returns at once; a call that ignores its cancellation goes on."""
         for pool in self._pools.values():
             pool.cancel()
 

@@ -32,7 +32,7 @@ class CallThreads(ThreadPoolExecutor):
 
     @property
     def open(self) -> int:
-        """How many calls have not returned."""
+        """How many calls run or wait for a thread; those that a timeout gave up count until they return."""
         return self._open
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":

@@ -24,7 +24,7 @@ class ReturnedValueError(TypeError):
 
 
 class AlwaysTrueAnswer(ReturnedValueError):
-    """A predicate returned an answer that is always true."""
+    """A predicate returned a function, a coroutine or the like: a call or an `await` was forgotten."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__(f"it returned a {type(answer).__name__}, which is always true: {answer!r}")

@@ -10,7 +10,7 @@ _OPERATORS: dict[str, dict[int, str]] = {}
 
 
 def operator_at(file: str, line: int) -> str | None:
-    """The operator of a line of compiled code."""
+    """The id of an operator; None for a line of no operator, and for a file that is not compiled code."""
     return _OPERATORS.get(file, {}).get(line)
 
 

@@ -61,7 +61,7 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
 
 
 def are_headers(headers: Any) -> bool:
-    """Whether these are the headers of a message."""
+    """Whether this is a tuple of pairs of str and bytes. A list is not, nor is a subclass of these types."""
     try:
         return headers.__class__ is tuple and all(type(name) is str and type(value) is bytes for name, value in headers)
     except (TypeError, ValueError):

@@ -67,7 +67,7 @@ def after_call(writer: CodeWriter, id: str) -> None:
 def attach_pool(
     environment: StageEnvironment, operator: Operator, call: ops.AsyncCall, after: Callable[..., None]
 ) -> dict[str, Any]:
-    """The pool that makes the calls of an operator."""
+    """Make the pool of an operator; `after` takes each call that has ended. Returns what compiled code calls."""
     pool = environment.pools[operator.id] = environment.make_pool(operator, call, after)
     return {"submit": pool.submit}
 

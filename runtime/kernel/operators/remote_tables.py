@@ -59,7 +59,7 @@ class RowCache:
         self._rows: OrderedDict[Any, tuple[float, Any]] = OrderedDict()
 
     def get(self, key: Any) -> Any:
-        """The row, or `_MISSING`."""
+        """A copy of the row, or `_MISSING` where it was never read, has expired or was pushed out."""
         entry = self._rows.get(key)
         if entry is None:
             return _MISSING

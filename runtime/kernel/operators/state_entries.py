@@ -179,7 +179,7 @@ class Entries:
         self.get = self.stored = cache.fresh.__getitem__
 
     def put(self, key: bytes, value: Any) -> None:
-        """Set the value of a key."""
+        """Set the value of a key. The value is stored at the next commit, and must not be changed after this call."""
         if self._scope.undo_log is not None:
             self._note(key)
         self._fresh[key] = value

@@ -62,7 +62,7 @@ class TableOperator:
             self._set(key, row, timestamp, headers)
 
     def has(self, key: bytes) -> bool:
-        """Whether there is a row of a key."""
+        """Whether the table has the key, changes since the last commit included; the row is not decoded."""
         return self._rows.cache.fresh[key] is not None
 
     def renew(self, key: bytes) -> None:
@@ -89,7 +89,7 @@ class TableOperator:
         return None if data is None else self._context.decode(data)
 
     def each_key(self) -> Iterator[bytes]:
-        """The bytes of all keys, in their order."""
+        """The keys that have a row, in the order of their bytes, changes since the last commit included."""
         for key, _ in self._rows.cache.items():
             yield key
 

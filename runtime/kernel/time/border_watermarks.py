@@ -30,7 +30,7 @@ def unpack_trailer(trailer: bytes) -> tuple[int, int]:
 
 
 def with_trailer(record: Record, trailer: bytes) -> Record:
-    """A record with a trailer."""
+    """The trailer lies behind the bytes of the value; a tombstone, which has none, has it as its last header."""
     key, value, timestamp, headers = record
     if value is None:
         return key, None, timestamp, (*headers, (TRAILER_HEADER, trailer))
@@ -38,7 +38,7 @@ def with_trailer(record: Record, trailer: bytes) -> Record:
 
 
 def without_trailer(record: Record) -> Record:
-    """A record without its trailer."""
+    """What `with_trailer` was given. A record without a trailer loses its last bytes or header: nothing is checked."""
     key, value, timestamp, headers = record
     if value is None:
         return key, None, timestamp, headers[:-1]

@@ -59,7 +59,7 @@ class InputProgress:
         watermarks.restore(known, idle, position.clock, position.met, position.reached)
 
     def advance(self, stream: str, watermark: int) -> int:
-        """Advance the watermark of a stream; returns the watermark that it has then."""
+        """Report a watermark of a stream, in ms since epoch. Returns the one that holds then, which may be a later one."""
         self._watermarks.set_stream(stream, watermark)
         return self._watermarks.stream(stream)
 

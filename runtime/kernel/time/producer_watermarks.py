@@ -52,12 +52,13 @@ class ProducerWatermarks:
         return idle
 
     def idle_streams(self) -> list[str]:
-        """The inputs that are idle."""
+        """The inputs that hold no watermark back: intermediate streams all of whose producers are idle, and idle sources."""
         idle = [stream for stream in self.reported if self.least(stream)[1]]
         return [*idle, *(one.stream for one in self._inputs.values() if may_be_idle(one) and self.idle.get(one.stream))]
 
     def known(self) -> dict[str, int]:
-        """The watermark of each input that has one."""
+        """By stream, in ms since epoch. A source without records so far, and a stream that no producer has reported on, is
+        not there."""
         known = {}
         for stream, stage_input in self._inputs.items():
             if stage_input.source is not None and stream in self.highs:

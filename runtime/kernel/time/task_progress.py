@@ -30,7 +30,7 @@ class TaskProgress:
         return max(self._watermarks.now[self._node_in[operator]], reached_by(self._watermarks, operator))
 
     def is_idle(self, operator: str) -> bool:
-        """Whether all inputs of an operator are idle."""
+        """Whether all inputs of an operator are idle, so that next stages need not wait for its watermark."""
         self._watermarks.catch_up()
         return self._watermarks.idle[self._node_in[operator]]
 

@@ -33,7 +33,7 @@ batch."""
 
 
 def ignore_restore(restored: int, left: int) -> None:
-    """Ignore the progress of a restore."""
+    """The default `OnRestore`: nobody is told how far a restore has come."""
 
 
 class ProducedOutputs:

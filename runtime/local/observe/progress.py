@@ -99,7 +99,7 @@ class ProgressReporter:
 
     @property
     def warnings(self) -> dict[str, str]:
-        """The warnings so far, as in `Report`."""
+        """What was found wrong since the start of this container, as in `Report`; no warning is taken back."""
         return {**({} if self._suspicious_times is None else self._suspicious_times.warnings), **self._other_warnings}
 
     def behind(self, positions: Mapping[StreamPartition, int]) -> list[str] | None:

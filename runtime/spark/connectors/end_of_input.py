@@ -53,7 +53,7 @@ def offsets_left(checkpoint: Path, starts: Offsets, ends: Offsets) -> int:
 
 
 class EndDataSource(DataSource):
-    """The registration of the source with Spark."""
+    """The source of the control rows, in the form in which a session of Spark registers sources."""
 
     @classmethod
     def name(cls) -> str:
@@ -84,7 +84,7 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _plain(0, SourceClock())
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """The ends are in the options."""
+        """Nothing: the query was given its ends as options, so Spark need not fix them at this moment."""
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """No limit: control rows are few."""

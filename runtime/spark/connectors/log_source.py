@@ -66,7 +66,7 @@ class LogRange(InputPartition):
 
 
 class LogDataSource(DataSource):
-    """The registration of the log with Spark."""
+    """The source of a log's records, in the form in which a session of Spark registers sources."""
 
     @classmethod
     def name(cls) -> str:

@@ -30,13 +30,13 @@ class Levels:
     clocked: bool
 
     def may_idle(self, stream: str, producer: int) -> bool:
-        """Whether a producer of a stream may become idle."""
+        """Whether a silent producer is not waited for: a source with `idle_after`, or a bucket. Never without a clock."""
         waits = self.patience.get(stream, ())
         # A stream without waits comes from buckets, which report themselves as idle.
         return self.clocked and (not waits or waits[producer] is not None)
 
     def stages_at(self, level: int) -> list[str]:
-        """The ids of the stages of a level."""
+        """The ids of the stages that run in one pass: 0 is the one before any shuffle."""
         return [stage for stage, stage_level in self.of_stage.items() if stage_level == level]
 
 

@@ -93,7 +93,7 @@ class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def is_generated(module: ModuleType) -> bool:
-    """Whether protoc has generated a module."""
+    """Whether protoc has written the module: it has the descriptor of a whole .proto file."""
     return hasattr(getattr(module, "DESCRIPTOR", None), "serialized_pb")
 
 
@@ -109,7 +109,7 @@ def make_again(type_: Any, arguments: dict[str, Any]) -> Any:
 def make_struct(
     name: str, qualname: str, module: str, bases: tuple[Any, ...], fields: list[Field], options: dict[str, Any]
 ) -> Any:
-    """Make a Struct class with these fields."""
+    """A new Struct class in a worker, without its methods, which `fill_struct` sets: they may refer to it."""
     space: dict[str, Any] = {"__module__": module, "__qualname__": qualname}
     space["__annotations__"] = {field: kind for field, kind, _ in fields}
     space |= {field: msgspec.field(**arguments) for field, _, arguments in fields if arguments}

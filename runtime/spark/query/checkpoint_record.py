@@ -128,7 +128,7 @@ def _record(file: Path) -> QueryRecord | None:
 
 
 def wanted_record(plan: Plan, stages: Sequence[PlannedStage], levels: Levels, settings: Settings) -> QueryRecord:
-    """The record of the query that these stages become in this plan."""
+    """What a checkpoint must agree with for the query to go on from it: sources, levels, buckets and states."""
     ids = {stage.id for stage in stages}
     names = [name for stage in stages for name in stage.inputs]
     return QueryRecord(

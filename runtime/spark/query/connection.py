@@ -23,7 +23,7 @@ class Connection(Protocol):
 
     @property
     def system(self) -> System:
-        """The system of the run."""
+        """The system that all queries of the run read from and write to."""
         ...
 
     def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:

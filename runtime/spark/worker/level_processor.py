@@ -69,4 +69,4 @@ class LevelProcessor(StatefulProcessor):
             yield pd.DataFrame(new_rows, columns=list(NAMES))
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Nothing: the outputs of a bucket are closed before its rows are returned."""

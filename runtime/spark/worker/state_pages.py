@@ -73,7 +73,7 @@ class PageIndex(msgspec.Struct, array_like=True):
     built: dict[str, dict[str, int]] = {}
 
     def position(self, stage: str) -> Position:
-        """The saved position of a stage."""
+        """Where the stage was after the last batch of this bucket; the start of all inputs if it was not there yet."""
         fields = {name: self._by_stage(name) for name in (*_ALWAYS, *_BY_CLOCK, "met")}
         return Position(**{name: by_stage[stage] for name, by_stage in fields.items() if stage in by_stage})
 

@@ -49,7 +49,7 @@ class OpenFiles:
             self._open.pop(path).close()
 
     def close(self) -> None:
-        """Close all descriptors."""
+        """Close all descriptors; `number` opens a file again."""
         while self._open:
             self._open.popitem()[1].close()
 

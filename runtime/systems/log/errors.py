@@ -16,7 +16,7 @@ def lost(wrong: str, expected: str, directory: Path) -> SystemProblem:
 
 
 def absent(directory: Path) -> SystemProblem:
-    """There is no log in the directory."""
+    """A reader found neither journal nor streams there. It makes no log, since the path may be a slip."""
     expected, remedy = "a directory that a producer or `create` has made", "correct the path, or write to the log first"
     return SystemProblem(explain(f"there is no log in {directory}", expected, remedy))
 

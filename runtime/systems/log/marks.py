@@ -28,7 +28,7 @@ MARK_BYTES = 2 * _SLOT_BYTES
 
 @lru_cache(maxsize=4)
 def encoded(position: int) -> bytes:
-    """The mark of a position."""
+    """The bytes of one slot: a frame with its own check sum, so that a mark cut by a crash is told from a whole one."""
     return frames.make(0, [_POSITION.pack(position)])
 
 
@@ -124,7 +124,7 @@ def _newest_of(path: Path) -> int:
 
 
 def segments(directory: Path) -> Iterator[Path]:
-    """Every segment file of a log."""
+    """The paths of all segment files, of any writer, also of those that nothing is published of."""
     for stream in _entries(directory / "streams"):
         for partition in _entries(stream):
             yield from (path for path in _entries(partition) if path.suffix == ".seg")

@@ -21,7 +21,7 @@ BATCH_BYTES = 256 << 10
 
 
 def segment_files() -> OpenFiles:
-    """Segment files opened for reading, to be shared by the partitions of a reader."""
+    """Files opened for reading, one set for all partitions of a reader: at most 100 stay open at once."""
     return OpenFiles(os.O_RDONLY)
 
 

@@ -32,7 +32,7 @@ class Segment:
 
 
 def segment_path(directory: Path, stream: str, partition: int, file: str) -> Path:
-    """Where a segment file of a log lies."""
+    """`streams/STREAM/PARTITION/FILE` under the directory, whether the file exists or not."""
     return directory.joinpath("streams", stream, str(partition), file)
 
 
@@ -106,7 +106,7 @@ class Segments:
                 self._sync(extent.stream, extent.partition, segment)
 
     def published(self, extents: Iterable[Extent]) -> None:
-        """These extents have been published."""
+        """Their bytes count no longer as unpublished: a file that has no other such bytes may be trimmed away."""
         for extent in extents:
             self._unpublished[extent.file] -= extent.stop - extent.start
 

@@ -45,7 +45,7 @@ class Axis:
         return next(name for size, name in _UNITS if self.every % size == 0)
 
     def ticks(self) -> Iterator[AxisTick]:
-        """A tick at each multiple of `every`."""
+        """From `first` to `last`, both included, since an axis begins and ends at a tick."""
         for time in range(self.first, self.last + 1, self.every):
             yield AxisTick(self.x(time), self._label(time))
 

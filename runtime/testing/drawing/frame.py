@@ -54,7 +54,7 @@ class FigureFrame:
     keys: float
 
     def x(self, entry: RecordedMessage, step: Step) -> float:
-        """The x of a message."""
+        """The x in pixels, by the timestamp, or by the clock when the message came; times outside are at the edge."""
         return self.axis.x(entry.message.timestamp if self.options.across == "event" else step.clock)
 
     def sign(self, message: Message[Any]) -> int | None:
@@ -62,7 +62,7 @@ class FigureFrame:
         return None if message.key is None else self.signs[key_label(message.key)]
 
     def mark(self, entry: RecordedMessage, step: Step, y: float, look: MarkLook) -> Mark:
-        """The mark of a message at a given y."""
+        """The mark with its label, on the left of it where the right edge of the drawing leaves no space."""
         x, label = self.x(entry, step), fitting(self.options.label(entry.message.value))
         before = x + SIZE + 5 + TEXT.width(label) > WIDTH - 4
         return Mark(x, y, self.sign(entry.message), look, label, tooltip_text(entry.lane.stream, entry.message), before)
@@ -80,7 +80,7 @@ class FigureFrame:
     def figure(
         self, how: str, rows: tuple[FigureRow, ...], bottom: float, legend: tuple[LegendEntry, ...], **parts: Any
     ) -> Figure:
-        """The figure of a layout."""
+        """What a layout has placed, with the axis and ticks that both layouts share; nothing is drawn yet."""
         return Figure(
             title=f"{self.run.name}, {how}",
             axis=_axis_title(self.axis, self.options),
