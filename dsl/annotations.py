@@ -94,7 +94,7 @@ def _is_plain(type_: Any) -> bool:
     return is_data or type_ in (str, bytes, *_NUMBERS)
 
 
-def element(type_: Any) -> Any:
+def element_type(type_: Any) -> Any:
     """The element type of an iterable type: `list[int]` gives int; UNKNOWN where there is none."""
     parts = [part for part in get_args(type_) if part is not Ellipsis]
     origin = get_origin(type_)

@@ -76,7 +76,7 @@ class State:
         """The declaration itself, of a class. A processor that runs has its states as attributes of its own, which come
         before this; elsewhere there is no key at hand."""
         if owner is not None:
-            raise outside(self.name)
+            raise used_outside(self.name)
         return self
 
 
@@ -236,7 +236,7 @@ class ClockTimers:
     def __get__(self, owner: object, type_: type, /) -> "KeptTimers": ...
     def __get__(self, owner: object, type_: type, /) -> Any:
         if owner is not None:
-            raise outside(self.name)
+            raise used_outside(self.name)
         return self
 
 
@@ -269,7 +269,7 @@ def assigned(owner: object, name: str, value: object) -> UsageError:
     return UsageError(explain(wrong, "a call of its methods", f"write self.{name}.value = ... or the like"))
 
 
-def outside(name: str) -> UsageError:
+def used_outside(name: str) -> UsageError:
     """The error of a state that is used while no key is at hand."""
     wrong = f"state {name!r} is used outside of on_message and on_timer"
     return UsageError(explain(wrong, "a use while a message or timer is handled", "read what you need of it there"))

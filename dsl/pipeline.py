@@ -18,7 +18,7 @@ from .serde import Serde, checked_key, checked_value
 from .stream import MessageStream
 from .table import Table
 from .validation import flag, millis, operator_id, require, stream_name
-from .verb_calls import explained, explained_call, no_such_verb
+from .verb_calls import explained_attribute, explained_call, no_such_verb
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -284,7 +284,7 @@ class Pipeline:
 
         def __getattribute__(self, name: str) -> Any:
             found = object.__getattribute__(self, name)
-            return found if name.startswith("_") else explained(found)
+            return found if name.startswith("_") else explained_attribute(found)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {len(self._graph)} operators)"

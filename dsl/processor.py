@@ -194,12 +194,12 @@ def checked_processor(what: str, processor: Any) -> KeyedProcessor[Any, Any, Any
         raise PipelineError(explain(f"{what} got the class {processor.__name__}", "a KeyedProcessor", remedy))
     wrong, remedy = f"{what} got {processor!r}", "write class Mine(KeyedProcessor[str, int, int]) with on_message"
     require(isinstance(processor, KeyedProcessor), PipelineError, wrong, "a KeyedProcessor", remedy)
-    kind = type(processor)
-    if kind.on_message is KeyedProcessor.on_message:
+    cls = type(processor)
+    if cls.on_message is KeyedProcessor.on_message:
         remedy = "write def on_message(self, message, context)"
-        raise PipelineError(explain(f"{what}: {kind.__name__} has no on_message", "a method on_message", remedy))
+        raise PipelineError(explain(f"{what}: {cls.__name__} has no on_message", "a method on_message", remedy))
     # A coroutine would be emitted as a value, and nobody would await it.
-    for method in (kind.on_message, kind.on_timer):
+    for method in (cls.on_message, cls.on_timer):
         called = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
         wrong = f"{what}: {method.__qualname__} is asynchronous"
         remedy = "make calls with async_flat_map, before or behind"
@@ -236,6 +236,6 @@ def _attributes(processor: object) -> dict[str, Any]:
     """All attributes of an object's classes, those of a base before those of what is derived from it."""
     attributes: dict[str, Any] = {}
     # Reversed, so that a derived class overrides what its bases declare.
-    for kind in reversed(type(processor).__mro__):
-        attributes.update(vars(kind))
+    for cls in reversed(type(processor).__mro__):
+        attributes.update(vars(cls))
     return attributes

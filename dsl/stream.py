@@ -17,7 +17,7 @@ from .serde import Serde, check_returned_key, checked_key, checked_value
 from .sink import Sink, check_sink
 from .table import Table, check_put
 from .validation import explain, require, stream_name
-from .verb_calls import explained, no_such_verb
+from .verb_calls import explained_attribute, no_such_verb
 
 if TYPE_CHECKING:
     from .keyed_stream import KeyedStream
@@ -339,7 +339,7 @@ class MessageStream(Generic[V]):
 
         def __getattribute__(self, name: str) -> Any:
             found = object.__getattribute__(self, name)
-            return found if name.startswith("_") else explained(found)
+            return found if name.startswith("_") else explained_attribute(found)
 
     # Samza's spellings.
     asyncFlatMap = async_flat_map

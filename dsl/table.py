@@ -8,7 +8,7 @@ from .errors import PipelineError
 from .operators.graph import OperatorGraph
 from .operators.join import checked_tables
 from .validation import require
-from .verb_calls import explained, no_such_verb
+from .verb_calls import explained_attribute, no_such_verb
 
 if TYPE_CHECKING:
     from .keyed_stream import KeyedStream
@@ -108,7 +108,7 @@ class Table(Generic[K, V]):
 
         def __getattribute__(self, name: str) -> Any:
             found = object.__getattribute__(self, name)
-            return found if name.startswith("_") else explained(found)
+            return found if name.startswith("_") else explained_attribute(found)
 
     def __repr__(self) -> str:
         return f"Table({self._tail})"

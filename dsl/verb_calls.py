@@ -41,7 +41,7 @@ def no_such_verb(owner: object, name: str, known: Iterable[str], remedy: str) ->
     return NoSuchVerb(explain(wrong, expected, f"write .{meant[0]}" if meant else remedy))
 
 
-def explained(found: Any) -> Any:
+def explained_attribute(found: Any) -> Any:
     """An attribute as it was found; of a method, one that raises PipelineError for arguments that it does not have."""
     return explained_call(found) if isinstance(found, MethodType) else found
 

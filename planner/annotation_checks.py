@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin, is_typeddict
 import msgspec
 
 from ..dsl import operators as ops
-from ..dsl.annotations import UNKNOWN, contradicts, element, is_decorated, message_value, taken
+from ..dsl.annotations import UNKNOWN, contradicts, element_type, is_decorated, message_value, taken
 from ..dsl.errors import PlanError
 from ..dsl.operators.labels import function_name
 from ..dsl.pipeline import Pipeline
@@ -67,7 +67,10 @@ def _of_keys(operator: ops.Operator) -> Iterator[tuple[str, Any]]:
         fn, batch = operator.call.fn, operator.table.batch
         type_ = taken(fn)
         is_rows = batch is not None and isinstance(operator, ops.PutRemote)
-        yield function_name(fn), (get_args(type_) or (UNKNOWN,))[0] if is_rows else element(type_) if batch else type_
+        yield (
+            function_name(fn),
+            (get_args(type_) or (UNKNOWN,))[0] if is_rows else element_type(type_) if batch else type_,
+        )
 
 
 def _check_key(operator: ops.Operator, fn: str, given: Any, wanted: Any) -> None:

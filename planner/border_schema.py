@@ -39,7 +39,7 @@ def border_schemas(plan: Plan) -> dict[str, StateSchema]:
         schemas[intermediate(plan.name, border.id)] = StateSchema(
             kind=border.kind,
             facts={**keys, **row_facts("values", flow.value)},
-            types={name: type_schema(kind) for name, kind in type_of_values("value", flow.value).items()},
+            types={name: type_schema(type_) for name, type_ in type_of_values("value", flow.value).items()},
         )
     return schemas
 

@@ -23,7 +23,7 @@ def plain(type_: Any) -> Any:
     return type_.type if isinstance(type_, Serde) else type_
 
 
-def shown(type_: Any) -> str | None:
+def known_name(type_: Any) -> str | None:
     """The name of a type or Serde; None for UNKNOWN and for no type."""
     if type_ is UNKNOWN or type_ is None:
         return None

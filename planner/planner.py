@@ -9,7 +9,7 @@ from ..dsl.pipeline import Pipeline
 from ..dsl.verb_calls import explained_call
 from . import validation
 from .annotation_checks import check_annotations
-from .flow import Flow, shown
+from .flow import Flow, known_name
 from .kinds import PLANNER_KINDS, OperatorState
 from .own_streams import check_own_streams
 from .partition_counts import counts
@@ -97,8 +97,8 @@ def _operators(
             label=operator.label,
             file=operator.origin.file,
             line=operator.origin.line,
-            key=shown(known[operator.id].key),
-            value=shown(known[operator.id].value),
+            key=known_name(known[operator.id].key),
+            value=known_name(known[operator.id].value),
             reads=operator.reads,
             writes=written_by(pipeline, operator),
             fills=operator.fills,
@@ -138,8 +138,8 @@ def _source(operator: ops.Operator, name: str, flow: Flow, sizes: Mapping[str, i
         name=name,
         kind="source",
         partitions=sizes[name],
-        key=shown(flow.key),
-        value=shown(flow.value),
+        key=known_name(flow.key),
+        value=known_name(flow.value),
         read_by=(operator.id,),
     )
 
@@ -155,8 +155,8 @@ def _written(
     """A stream that an operator writes, which operators `before` it may write too."""
     writers = (*(before.written_by if before else ()), operator.id)
     written = [written_flow(pipeline.operator(writer), known) for writer in writers]
-    keys = dict.fromkeys(shown(flow.key) for flow in written)
-    values = dict.fromkeys(shown(flow.value) or "json" for flow in written)
+    keys = dict.fromkeys(known_name(flow.key) for flow in written)
+    values = dict.fromkeys(known_name(flow.value) or "json" for flow in written)
     readers = tuple(reader.id for reader in pipeline.operators if operator.id in reader.inputs)
     return PlannedStream(
         name=name,
@@ -193,13 +193,13 @@ def _store(
     schema = StateSchema(
         kind=operator.kind,
         facts={**facts, PARTITIONS: str(stage.tasks)},
-        types={name: type_schema(kind) for name, kind in types.items()},
+        types={name: type_schema(type_) for name, type_ in types.items()},
     )
     return PlannedStore(
         operator=operator.id,
         stage=stage.id,
         changelog=changelog(pipeline.name, operator.id),
-        key=shown(known[operator.id].key) or "bytes",
+        key=known_name(known[operator.id].key) or "bytes",
         value=state.shown(operator, inputs),
         schema=schema,
     )

@@ -202,10 +202,10 @@ def _literal(info: inspect.LiteralType, _: _Classes) -> SchemaNode:
 
 
 def _enum(info: inspect.EnumType, _: _Classes) -> SchemaNode:
-    kind: Any = info.cls
-    members = {member.name: member.value for member in kind}
+    flags: Any = info.cls
+    members = {member.name: member.value for member in flags}
     if issubclass(info.cls, Flag):  # a value may be several members at once
-        return {"flag": {"members": members, "boundary": kind._boundary_.value}}
+        return {"flag": {"members": members, "boundary": flags._boundary_.value}}
     return {"enum": members}
 
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from ..dsl.errors import MissingExtraError, PlanError, UnsupportedError, UsageError
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
-from ..dsl.validation import explain
-from ..dsl.validation import require as expected
+from ..dsl.validation import explain, require
 from ..dsl.verb_calls import explained_call
 from ..planner.plan import Plan
 from ..planner.planner import plan_on
 from ..planner.settings import Settings
 from .local.coordination.membership import ContainerId
-from .preflight.requirements import require
+from .preflight.requirements import check_requirements
 from .report import OnProgress, Report
 from .systems import open_system
 from .systems.contract import System
@@ -85,9 +84,9 @@ def run(
     """
     container = _checked_container(container_id, containers)
     valid = progress is None or callable(progress)
-    expected(valid, UsageError, f"run: progress={progress!r}", "a function that is given a Progress, or None")
+    require(valid, UsageError, f"run: progress={progress!r}", "a function that is given a Progress, or None")
     valid = metrics is None or callable(getattr(metrics, "following", None))
-    expected(valid, UsageError, f"run: metrics={metrics!r}", "a Metrics, or None", "open it: with Metrics() as metrics")
+    require(valid, UsageError, f"run: metrics={metrics!r}", "a Metrics, or None", "open it: with Metrics() as metrics")
     return start(pipeline, engine, system, settings, until, progress, spark, container, metrics)
 
 
@@ -119,7 +118,7 @@ def start(
         remedy = 'write until="stopped" or until="end"'
         raise UsageError(explain(f"until={until!r}", '"stopped" or "end"', remedy))
     if spark is None or isinstance(spark, str):  # a session of the user's shows that all requirements are met
-        require(engine)
+        check_requirements(engine)
     run_plan: Callable[..., Report] = _engine(engine).run
     streams = open_system(system)
     check_containers(engine, streams, container.containers)

@@ -12,7 +12,7 @@ from ..planner.plan import Plan
 from ..planner.planner import plan_on
 from ..planner.settings import Settings
 from .launch import EngineName
-from .preflight.requirements import require
+from .preflight.requirements import check_requirements
 from .reset_step import ResetStep
 from .systems import LogSystem, open_system
 from .systems.contract import System
@@ -60,7 +60,7 @@ def reset(
     _check_arguments(states, inputs, keep_offsets=keep_offsets, dry_run=dry_run)
     streams = _existing_system(system)
     settings = Settings() if settings is None else settings
-    require(engine)
+    check_requirements(engine)
     planned = plan_on(pipeline, streams.admin().streams(), settings)
     with _steps(engine, inputs, keep_offsets)(planned, streams, settings, states) as steps:
         for step in [] if dry_run else steps:

@@ -66,12 +66,12 @@ def side(node: Node) -> float:
 
 def size_of(node: Node) -> tuple[float, float]:
     """Width and height of a node in pixels, with the space around its lines of text."""
-    inner = max(FONTS[line.part].indent + FONTS[line.part].width(fitting(line)) for line in node.lines)
+    inner = max(FONTS[line.part].indent + FONTS[line.part].width(fitting_line(line)) for line in node.lines)
     height = 2 * _ABOVE + sum(FONTS[line.part].height for line in node.lines)
     return even(max(inner, _LEAST) + 2 * side(node)), height
 
 
-def fitting(line: TextLine) -> str:
+def fitting_line(line: TextLine) -> str:
     """A line, shortened to what fits into the widest node."""
     return FONTS[line.part].fitting(line.text, _WIDEST)
 

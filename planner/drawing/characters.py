@@ -52,10 +52,10 @@ def shorten(text: str, size: float, width: float) -> str:
 
 
 def _width(letter: str) -> float:
-    return _WIDTHS[letter] if letter in _WIDTHS else (0.0, 0.9, 1.1)[columns(letter)]
+    return _WIDTHS[letter] if letter in _WIDTHS else (0.0, 0.9, 1.1)[column_count(letter)]
 
 
-def columns(text: str) -> int:
+def column_count(text: str) -> int:
     """How many columns of a terminal the text takes."""
     return sum(_columns(letter) for letter in text)
 

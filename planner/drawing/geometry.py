@@ -56,7 +56,7 @@ def moved(way: Way, dx: float, dy: float) -> Way:
     return tuple(Point(x + dx, y + dy) for x, y in way)
 
 
-def joined(*ways: Way) -> Way:
+def joined_ways(*ways: Way) -> Way:
     """Ways that follow one another as one, without the points that change nothing."""
     points = [point for way in ways for point in way]
     corners = points[:1]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from .boxes import label_size, size_of, title_size
-from .geometry import Picture, Way, joined, moved
+from .geometry import Picture, Way, joined_ways, moved
 from .layering.layered import Layout, layered
 from .layering.rows import Item, Link
 from .scene import Drawing, Edge, Group
@@ -122,7 +122,7 @@ def _picture(plot: _Plot, around: _Part) -> Picture:
         # Nothing stands left of a title, so it may go all the way.
         titles={id: replace(part.layout.boxes["title"], x=0.0).moved(*inner[id]) for id, part in plot.stages.items()},
         labels={id.removeprefix("label:"): box for id, box in places.items() if id.startswith("label:")},
-        edges=tuple((edge, joined(*_ways(edge, plot, around, inner))) for edge in plot.drawing.edges),
+        edges=tuple((edge, joined_ways(*_ways(edge, plot, around, inner))) for edge in plot.drawing.edges),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 
-from .boxes import FONTS, LABEL, STAGE, STREAMS, Font, baselines, fitting, fitting_label, fitting_title
+from .boxes import FONTS, LABEL, STAGE, STREAMS, Font, baselines, fitting_label, fitting_line, fitting_title
 from .characters import usual
 from .geometry import TURN, Box, Way
 from .scene import Edge, Group, Look, Node, TextLine
@@ -56,7 +56,7 @@ def _facts_title(node: Node) -> str:
 
 def _line(line: TextLine, middle: float, y: float) -> str:
     font = FONTS[line.part]
-    shown = fitting(line)
+    shown = fitting_line(line)
     if not font.indent:
         return _text(shown, middle, y, font, line.part)
     left = middle - (font.width(shown) + font.indent) / 2

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..plan import Plan
 from . import View
-from .characters import columns
+from .characters import column_count
 from .scene import Drawing, Edge, Group, Look, Node
 from .views import scene
 
@@ -29,14 +29,14 @@ def write(plan: Plan, view: View) -> str:
     drawing = scene(plan, view)
     blocks = [list(_stage(drawing, group)) for group in drawing.groups] or [list(_streams(drawing))]
     rows = [row for block in blocks for row in block]
-    column = min(max((columns(row.text) for row in rows), default=0), _FURTHEST) + 2
+    column = min(max((column_count(row.text) for row in rows), default=0), _FURTHEST) + 2
     head = [f"{drawing.name}: {drawing.view}", *([_ROLES] if drawing.groups else [])]
     lines = [*head, *(_set(row, column) for row in rows), *_unread(drawing)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def _set(row: _Row, column: int) -> str:
-    gap = max(column - columns(row.text), 2)
+    gap = max(column - column_count(row.text), 2)
     return row.text + " " * gap + row.aside if row.aside else row.text
 
 

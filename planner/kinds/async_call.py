@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, get_args, get_origin
 
 from ...dsl import operators as ops
-from ...dsl.annotations import element, returned
+from ...dsl.annotations import element_type, returned
 from ...dsl.operators.labels import function_name
 from ..descriptions import duration
 from ..flow import Flow
@@ -14,7 +14,7 @@ from .row import PlannerKind
 
 def _of_awaited_items(operator: ops.AsyncFlatMap, inputs: list[Flow]) -> Flow:
     """The items of what the function's call gives when it is awaited."""
-    return Flow(inputs[0].key, element(_awaited(returned(operator.call.fn))))
+    return Flow(inputs[0].key, element_type(_awaited(returned(operator.call.fn))))
 
 
 def _awaited(type_: Any) -> Any:

@@ -3,7 +3,7 @@
 from ...dsl import operators as ops
 from ...dsl.errors import PlanError
 from ...dsl.validation import explain
-from ..flow import shown
+from ..flow import known_name
 from .row import Flows
 
 
@@ -19,7 +19,7 @@ def check_keys(operator: ops.Operator, flows: Flows, what: str) -> None:
     """Refuse a join of `what` whose keys are of different types, so that equal ones would not meet."""
     left, right = (flows[source] for source in operator.inputs)
     if left.key is None or left.key != right.key:
-        key_types = f"keys of type {shown(left.key) or 'unknown'} and {shown(right.key) or 'unknown'}"
+        key_types = f"keys of type {known_name(left.key) or 'unknown'} and {known_name(right.key) or 'unknown'}"
         wrong = f"{operator.kind} {operator.id!r} of {what} with {key_types}"
         remedy = "call .partition_by(...) on one of them before"
         raise PlanError(explain(wrong, "keys of one type, so that equal ones meet", remedy, operator.origin))

@@ -11,7 +11,7 @@ from ...dsl.operators.labels import function_name
 from ...dsl.pipeline import Pipeline
 from ...dsl.validation import explain
 from ..descriptions import duration, remote_options, time_options
-from ..flow import Flow, of_function, plain, shown, without_none
+from ..flow import Flow, known_name, of_function, plain, without_none
 from ..sides import side_facts
 from .checks import check_keys
 from .row import Flows, Meaning, OperatorState, PlannerKind
@@ -97,7 +97,7 @@ def _join_state(pipeline: Pipeline, op: ops.JoinStreams, inputs: list[Flow]) -> 
 
 def _join_text(_: ops.JoinStreams, inputs: list[Flow]) -> str:
     """The types of the rows of both sides: `Order and Payment`."""
-    return " and ".join(shown(flow.value) or "json" for flow in inputs)
+    return " and ".join(known_name(flow.value) or "json" for flow in inputs)
 
 
 def _joined_table_state(_: Pipeline, op: ops.JoinTables, inputs: list[Flow]) -> Meaning:
@@ -110,7 +110,7 @@ def _joined_table_state(_: Pipeline, op: ops.JoinTables, inputs: list[Flow]) -> 
 
 def _joined_table_text(op: ops.JoinTables, _: list[Flow]) -> str:
     """The type of the joined rows."""
-    return shown(without_none(returned(op.fn))) or "json"
+    return known_name(without_none(returned(op.fn))) or "json"
 
 
 ROWS: Mapping[type[ops.Operator], PlannerKind] = {

@@ -6,7 +6,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 from ...dsl import operators as ops
-from ...dsl.annotations import UNKNOWN, element, returned
+from ...dsl.annotations import UNKNOWN, element_type, returned
 from ...dsl.keyed_state import ListState, MapState, State
 from ...dsl.pipeline import Pipeline
 from ...dsl.processor import KeyedProcessor, Tagged, clock_of, states_of, tags_of
@@ -35,7 +35,7 @@ def _emitted(processor: KeyedProcessor[Any, Any, Any]) -> Any:
     if len(arguments) == 3 and not isinstance(arguments[2], TypeVar):
         return UNKNOWN if arguments[2] is Any else arguments[2]
     kinds = [type_ for type_ in _choices(returned(processor.on_message)) if type_ is not NoneType]
-    return _untagged(element(kinds[0])) if len(kinds) == 1 else UNKNOWN
+    return _untagged(element_type(kinds[0])) if len(kinds) == 1 else UNKNOWN
 
 
 def _untagged(type_: Any) -> Any:

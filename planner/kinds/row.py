@@ -29,7 +29,7 @@ def as_emitted(_: ops.Operator, __: list[Flow], emitted: Flow) -> Flow:
     return emitted
 
 
-def always(_: ops.Operator) -> bool:
+def always_declares(_: ops.Operator) -> bool:
     """The `declares_value` of a kind whose function or argument tells the type of its values."""
     return True
 
@@ -64,7 +64,7 @@ class PlannerKind:
 
     flow: Callable[[Any, list[Flow]], Flow]
     options: Callable[[Any], dict[str, str]]
-    declares_value: Callable[[Any], bool] = always
+    declares_value: Callable[[Any], bool] = always_declares
     check: Callable[[Any, Flows], None] = any_types
     writes: Callable[[str, Any], tuple[str, ...]] = writes_nothing
     written: Callable[[Any, list[Flow], Flow], Flow] = as_emitted

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ...dsl import operators as ops
-from ...dsl.annotations import UNKNOWN, element, message_value, returned
+from ...dsl.annotations import UNKNOWN, element_type, message_value, returned
 from ...dsl.operators.labels import function_name
 from ..descriptions import duration, function_options, no_options
 from ..flow import Flow, as_given, of_function
@@ -22,7 +22,7 @@ def _of_messages(operator: ops.MapMessages, _: list[Flow]) -> Flow:
 
 def _of_items(operator: ops.FlatMap, inputs: list[Flow]) -> Flow:
     """The type of the items of what its function returns, under the key of its input."""
-    return Flow(inputs[0].key, element(returned(operator.fn)))
+    return Flow(inputs[0].key, element_type(returned(operator.fn)))
 
 
 def _of_merge(_: ops.Merge, inputs: list[Flow]) -> Flow:

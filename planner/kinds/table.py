@@ -9,7 +9,7 @@ from ...dsl.errors import PlanError
 from ...dsl.pipeline import Pipeline
 from ...dsl.validation import explain
 from ..descriptions import no_options, remote_options
-from ..flow import Flow, as_given, plain, shown, without_none
+from ..flow import Flow, as_given, known_name, plain, without_none
 from .row import Flows, Meaning, OperatorState, PlannerKind, never
 from .state_facts import key_facts, row_facts, type_of_values
 
@@ -29,14 +29,14 @@ def _check_put(operator: ops.PutTo, flows: Flows) -> None:
     given, table = flows[operator.id], flows[operator.table]
     what = f"send_to table {operator.table!r}"
     if given.key != table.key:
-        wrong = f"{what} of messages with keys of type {shown(given.key) or 'unknown'}"
+        wrong = f"{what} of messages with keys of type {known_name(given.key) or 'unknown'}"
         remedy = "call .partition_by(...) before"
-        raise PlanError(explain(wrong, f"keys of the table's type, {shown(table.key)}", remedy, operator.origin))
+        raise PlanError(explain(wrong, f"keys of the table's type, {known_name(table.key)}", remedy, operator.origin))
     type_ = without_none(plain(given.value))
     if given.value is not UNKNOWN and not _may_be(type_, plain(table.value)):
-        wrong = f"{what} of values of type {shown(type_)}"
+        wrong = f"{what} of values of type {known_name(type_)}"
         remedy = "map them, or give the table another value="
-        raise PlanError(explain(wrong, f"rows of the table's type, {shown(table.value)}", remedy, operator.origin))
+        raise PlanError(explain(wrong, f"rows of the table's type, {known_name(table.value)}", remedy, operator.origin))
 
 
 def _may_be(type_: Any, wanted: Any) -> bool:
@@ -58,7 +58,7 @@ def _table_state(_: Pipeline, op: ops.TableOf, inputs: list[Flow]) -> Meaning:
 
 def _table_text(op: ops.TableOf, _: list[Flow]) -> str:
     """The type of its rows."""
-    return shown(op.value) or "json"
+    return known_name(op.value) or "json"
 
 
 ROWS: Mapping[type[ops.Operator], PlannerKind] = {

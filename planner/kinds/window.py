@@ -13,7 +13,7 @@ from ...dsl.pipeline import Pipeline
 from ...dsl.validation import explain
 from ...dsl.windows.triggers import Trigger
 from ..descriptions import assigner_text, duration, time_options, trigger_text
-from ..flow import Flow, plain, shown
+from ..flow import Flow, known_name, plain
 from .checks import check_keyed
 from .row import Flows, Meaning, OperatorState, PlannerKind
 from .state_facts import key_facts
@@ -95,7 +95,7 @@ def _trigger(trigger: Trigger | None) -> str:
 
 def _window_text(op: ops.WindowBy, inputs: list[Flow]) -> str:
     """The type of its accumulator."""
-    return shown(op.aggregate.state(plain(inputs[0].value))) or "json"
+    return known_name(op.aggregate.state(plain(inputs[0].value))) or "json"
 
 
 ROWS: Mapping[type[ops.Operator], PlannerKind] = {

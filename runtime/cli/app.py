@@ -21,7 +21,7 @@ from . import arguments as words
 from .commands import check as checking
 from .commands import plan as planning
 from .commands import top
-from .option_values import count, duration, named_system, pairs
+from .option_values import named_system, pairs, parsed_count, parsed_duration
 from .printing import console, print_json, print_last
 from .reset_verb import reset_verb
 from .run_verb import run_verb
@@ -119,7 +119,7 @@ def plan_verb(
     as_json: words.Json = False,
 ) -> None:
     """Show the plan of a pipeline: stages, operators, streams, stores, and which engine can run it."""
-    counts = pairs("--partitions", partitions or [], "STREAM=N", count)
+    counts = pairs("--partitions", partitions or [], "STREAM=N", parsed_count)
     plan = planning.planned(load_pipeline(target), named_system(system, kafka_conf), counts)
     if as_json:
         print(plan.to_json())
@@ -174,7 +174,7 @@ def top_verb(
 
     The run serves its metrics: fluvial run visits.py --metrics-port 0
     """
-    pause = duration("--every", every).total_seconds()
+    pause = parsed_duration("--every", every).total_seconds()
     if once or as_json or not sys.stdout.isatty():
         overview = top.once(runs or [])
         if as_json:

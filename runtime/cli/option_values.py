@@ -21,7 +21,7 @@ MAX_LINE = "64MB"
 TOPICS = "topics."
 
 
-def refused(option: str, given: str, expected: str, remedy: str = "") -> UsageError:
+def wrong_option(option: str, given: str, expected: str, remedy: str = "") -> UsageError:
     """The error for an option with a wrong value: what was given, and what was expected."""
     return UsageError(explain(f"{option} {given}", expected, remedy, "the command line"))
 
@@ -36,32 +36,32 @@ def pairs(option: str, given: Sequence[str], form: str, value: Callable[[str], T
     for text in given:
         name, between, rest = text.partition("=")
         if not (name and between and rest):
-            raise refused(option, text, form, f"write {option} {form}, with a text before and after the =")
+            raise wrong_option(option, text, form, f"write {option} {form}, with a text before and after the =")
         if name in values:
-            raise refused(option, text, f"each name once; {name} was given before", "leave out one of them")
+            raise wrong_option(option, text, f"each name once; {name} was given before", "leave out one of them")
         try:
             values[name] = value(rest)
         except ValueError as error:
-            raise refused(option, text, f"{form}: {error}", f"write {option} {form}") from None
+            raise wrong_option(option, text, f"{form}: {error}", f"write {option} {form}") from None
     return values
 
 
-def count(text: str) -> int:
+def parsed_count(text: str) -> int:
     """A whole number, 1 or more, such as a number of partitions."""
     if not text.isdecimal() or int(text) < 1:
         raise ValueError("a whole number, 1 or more")
     return int(text)
 
 
-def duration(option: str, text: str) -> timedelta:
+def parsed_duration(option: str, text: str) -> timedelta:
     """A duration such as `500ms`, `2s`, `1.5min`.
 
-    >>> duration("--commit-interval", "500ms")
+    >>> parsed_duration("--commit-interval", "500ms")
     datetime.timedelta(microseconds=500000)
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None:
-        raise refused(option, text, "a number with a unit: ms, s, min, h or d", f"write {option} 500ms")
+        raise wrong_option(option, text, "a number with a unit: ms, s, min, h or d", f"write {option} 500ms")
     return timedelta(**{_UNITS[match[2]]: float(match[1])})
 
 
@@ -73,7 +73,7 @@ def size(option: str, text: str) -> int:
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise refused(option, text, "a number with a unit: B, kB, MB, GB, KiB, MiB or GiB", f"write {option} 64MB")
+        raise wrong_option(option, text, "a number with a unit: B, kB, MB, GB, KiB, MiB or GiB", f"write {option} 64MB")
     return int(float(match[1]) * _BYTES[match[2]])
 
 
@@ -82,17 +82,17 @@ def names_of(columns: str | None) -> tuple[str, ...] | None:
     return None if columns is None else tuple(name.strip() for name in columns.split(","))
 
 
-def by_stream(option: str, given: Sequence[str]) -> dict[str, str]:
+def values_by_stream(option: str, given: Sequence[str]) -> dict[str, str]:
     """The values of an option that is written `[STREAM=]VALUE` and may be repeated, by stream. The value of all other
     streams has the name "".
 
-    >>> by_stream("--key-field", ["id", "orders=customer"])
+    >>> values_by_stream("--key-field", ["id", "orders=customer"])
     {'': 'id', 'orders': 'customer'}
     """
     alone = [text for text in given if "=" not in text]
     if len(alone) > 1 or "" in alone:
         remedy = f"write {option} NAME once, and {option} STREAM=NAME for others"
-        raise refused(option, alone[-1], "one name for all streams, and exceptions as STREAM=NAME", remedy)
+        raise wrong_option(option, alone[-1], "one name for all streams, and exceptions as STREAM=NAME", remedy)
     named = pairs(option, [text for text in given if "=" in text], "[STREAM=]NAME", str)
     return {"": alone[0], **named} if alone else named
 
@@ -110,7 +110,7 @@ def named_system(url: str | None, kafka_conf: Path | None) -> System | None:
             f"with --system {url}" if url else "without --system",
             "name the brokers, or leave out --kafka-conf",
         )
-        raise refused("--kafka-conf", given, "--system kafka://HOST:PORT", remedy)
+        raise wrong_option("--kafka-conf", given, "--system kafka://HOST:PORT", remedy)
     return KafkaSystem.named(url, **read_properties(kafka_conf))
 
 
@@ -124,14 +124,14 @@ def read_properties(path: Path) -> dict[str, dict[str, str]]:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         wrong, remedy = f"{path}: {error}", "correct the path; it is relative to the current folder"
-        raise refused("--kafka-conf", wrong, "a text file that can be read", remedy) from None
+        raise wrong_option("--kafka-conf", wrong, "a text file that can be read", remedy) from None
     properties: dict[str, dict[str, str]] = {"conf": {}, "topics": {}}
     for number, line in enumerate(lines, 1):
         name, between, value = (part.strip() for part in line.partition("="))
         if not name or name.startswith("#"):
             continue
         if not between:
-            raise refused(
+            raise wrong_option(
                 "--kafka-conf", f"{path}, line {number}", "NAME=VALUE, or a comment with #", "correct the line"
             )
         kind = "topics" if name.startswith(TOPICS) else "conf"

@@ -9,7 +9,7 @@ from ..preflight.state_compatibility import emptied
 from ..reset_step import ResetStep
 from ..systems import DEFAULT_SYSTEM
 from . import arguments as words
-from .option_values import named_system, refused
+from .option_values import named_system, wrong_option
 from .printing import print_json
 
 
@@ -52,7 +52,7 @@ def reset_verb(
     _print_steps(steps, notes, removed=not (dry_run or unconfirmed), as_json=as_json)
     if steps and unconfirmed and not dry_run:
         expected, remedy = "--yes, once you have read what would be removed", "write --all --yes to remove it"
-        raise refused("--all", "without --yes", expected, remedy)
+        raise wrong_option("--all", "without --yes", expected, remedy)
 
 
 def _refuse_unclear(choices: Mapping[str, object], *, keep_offsets: bool) -> None:
@@ -61,9 +61,9 @@ def _refuse_unclear(choices: Mapping[str, object], *, keep_offsets: bool) -> Non
     if len(chosen) != 1:
         expected = "--state OPERATOR, --stream STREAM, or --all"
         remedy = f"{'leave out all but one' if chosen else 'name one'}; fluvial reset -h says what each removes"
-        raise refused("reset", f"with {' and '.join(chosen)}" if chosen else "without any", expected, remedy)
+        raise wrong_option("reset", f"with {' and '.join(chosen)}" if chosen else "without any", expected, remedy)
     if keep_offsets and not choices["--stream"]:
-        raise refused("--keep-offsets", f"with {chosen[0]}", "--stream STREAM", "leave out --keep-offsets")
+        raise wrong_option("--keep-offsets", f"with {chosen[0]}", "--stream STREAM", "leave out --keep-offsets")
 
 
 def _print_steps(steps: Sequence[ResetStep], notes: Iterable[str], *, removed: bool, as_json: bool) -> None:

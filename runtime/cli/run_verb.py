@@ -17,7 +17,16 @@ from .commands.load import Loaded
 from .commands.run import RunOptions, run_pipeline
 from .commands.streams import summary_of
 from .display import showing, summary
-from .option_values import MAX_LINE, by_stream, duration, named_system, names_of, pairs, refused, size
+from .option_values import (
+    MAX_LINE,
+    named_system,
+    names_of,
+    pairs,
+    parsed_duration,
+    size,
+    values_by_stream,
+    wrong_option,
+)
 from .printing import json_text, print_last, say
 from .record_verb import takes_record
 
@@ -70,7 +79,7 @@ def run_verb(arguments: RunArguments) -> None:
     options = run_options(arguments)
     to_stdout = STANDARD in options.outputs.values()
     if arguments.as_json and to_stdout:
-        raise refused("--json", "and an --output to standard output", "one of them", "write the output to a file")
+        raise wrong_option("--json", "and an --output to standard output", "one of them", "write the output to a file")
     with showing(quiet=arguments.quiet) as progress:
         report, loaded = run_pipeline(pipeline, options, progress, say)
     if arguments.as_json:
@@ -88,7 +97,7 @@ def run_options(arguments: RunArguments) -> RunOptions:
         inputs=pairs("--input", arguments.inputs or [], "STREAM=FILE", str),
         outputs=pairs("--output", arguments.outputs or [], "STREAM=FILE", str),
         reading=_reading(arguments),
-        key_fields=by_stream("--key-field", arguments.key_field or []),
+        key_fields=values_by_stream("--key-field", arguments.key_field or []),
         partitions=arguments.partitions,
         append=arguments.append,
         raw=arguments.raw,
@@ -129,7 +138,7 @@ def _refuse_idle(arguments: RunArguments) -> None:
         if given and not getattr(arguments, served):
             option, needed = f"--{given[0].replace('_', '-')}", f"--{served.removesuffix('s')}"
             needed = "--containers" if served == "containers" else needed
-            raise refused(option, f"without {needed}", needed, f"write {needed} too, or leave out {option}")
+            raise wrong_option(option, f"without {needed}", needed, f"write {needed} too, or leave out {option}")
 
 
 def _reading(arguments: RunArguments) -> ReadOptions:
@@ -146,7 +155,7 @@ def _settings(arguments: RunArguments) -> Settings:
     interval = arguments.commit_interval
     return Settings(
         guarantee=arguments.guarantee,
-        commit_interval=None if interval is None else duration("--commit-interval", interval),
+        commit_interval=None if interval is None else parsed_duration("--commit-interval", interval),
         intermediate_partitions=arguments.intermediate_partitions,
         state_dir=arguments.state_dir,
     )
@@ -156,7 +165,9 @@ def _address(arguments: RunArguments) -> Address | None:
     if arguments.metrics_port is None:
         if arguments.metrics_host != LOOPBACK or arguments.metrics_alias:
             asked = "--metrics-host and --metrics-alias"
-            raise refused(asked, "without --metrics-port", "--metrics-port", "write --metrics-port 0 for any free port")
+            raise wrong_option(
+                asked, "without --metrics-port", "--metrics-port", "write --metrics-port 0 for any free port"
+            )
         return None
     return Address(arguments.metrics_host, arguments.metrics_port, tuple(arguments.metrics_alias or ()))
 

@@ -38,7 +38,7 @@ def get_verb(
     if as_json:
         print_json(row)
     else:
-        print(visible(state_queries.text_of(row.value)))
+        print(visible(state_queries.value_text(row.value)))
 
 
 @state.command("scan")
@@ -61,4 +61,4 @@ def scan_verb(
         print_json(list(rows))
         return
     for row in rows:
-        print(visible(f"{state_queries.text_of(row.key)}\t{state_queries.text_of(row.value)}"))
+        print(visible(f"{state_queries.value_text(row.key)}\t{state_queries.value_text(row.value)}"))

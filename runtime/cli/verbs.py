@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from ...dsl.errors import UsageError
-from .option_values import refused
+from .option_values import wrong_option
 
 _NOT_ONE_OF = re.compile(r"(?:Value error, )?(?P<given>'.*') is not one of (?P<known>'.*')\.?")
 
@@ -22,13 +22,13 @@ class Verbs(TyperGroup):
         except typer.BadParameter as error:
             if error.param is None or type(error) is not typer.BadParameter:  # such as a missing argument
                 raise
-            raise unfit(error.param.opts[-1], error.message) from None
+            raise wrong_value(error.param.opts[-1], error.message) from None
 
 
-def unfit(option: str, message: str) -> UsageError:
+def wrong_value(option: str, message: str) -> UsageError:
     """The error for a value that an option does not take; `message` is what Typer says of it.
 
-    >>> print(unfit("--engine", "'x' is not one of 'local', 'spark'."))
+    >>> print(wrong_value("--engine", "'x' is not one of 'local', 'spark'."))
     --engine 'x'
       at the command line
       expected: one of 'local', 'spark'
@@ -36,6 +36,6 @@ def unfit(option: str, message: str) -> UsageError:
     """
     remedy = f"correct {option}; fluvial VERB -h shows its values"
     if choice := _NOT_ONE_OF.fullmatch(message):
-        return refused(option, choice["given"], f"one of {choice['known']}", remedy)
+        return wrong_option(option, choice["given"], f"one of {choice['known']}", remedy)
     expected = message.removeprefix("Value error, ").removeprefix("Input should be ")
-    return refused(option, "does not take this value", expected, remedy)
+    return wrong_option(option, "does not take this value", expected, remedy)

@@ -1,6 +1,6 @@
 """A container as a child of the process that started it: `python -m fluvial.runtime.containers.child_process FD TITLE`.
 
-Its parent writes a `ChildConfig` to its standard input, and keeps that open as long as it lives. The child writes
+Its supervisor writes a `ChildConfig` to its standard input, and keeps that open as long as it lives. The child writes
 `ChildReport`s to the pipe FD. TITLE is for people, who see it in lists of processes.
 """
 
@@ -51,7 +51,7 @@ class ChildConfig(Struct, frozen=True, kw_only=True):
 
 
 class ChildReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a child writes to its parent: its progress, its report at the end, or that another process has replaced
+    """What a child writes to its supervisor: its progress, its report at the end, or that another process has replaced
     it."""
 
     progress: Progress | None = None
@@ -63,13 +63,13 @@ def main() -> int:
     """Run one container; returns the exit code."""
     config = json.decode(_read_line(), type=ChildConfig)
     for name in LOGGERS:
-        logging.getLogger(name).disabled = True  # the parent logs the warnings of all containers, each once
-    threading.Thread(target=_stop_with_parent, daemon=True).start()
+        logging.getLogger(name).disabled = True  # the supervisor logs the warnings of all containers, each once
+    threading.Thread(target=_stop_with_supervisor, daemon=True).start()
     with forgiving_stderr(), open(int(sys.argv[1]), "wb", buffering=0) as pipe:
         return run_child(config, lambda report: _write_report(pipe.write, report))
 
 
-def run_child(config: ChildConfig, report_to_parent: Callable[[ChildReport], None]) -> int:
+def run_child(config: ChildConfig, report_to_supervisor: Callable[[ChildReport], None]) -> int:
     """Run a container. Errors are printed on stderr."""
     container = ContainerId(config.container, config.containers, config.run)
     try:
@@ -81,7 +81,7 @@ def run_child(config: ChildConfig, report_to_parent: Callable[[ChildReport], Non
                 opened(config.system),
                 config.settings,
                 config.until,
-                lambda progress: report_to_parent(ChildReport(progress=replace(progress, facts=()))),
+                lambda progress: report_to_supervisor(ChildReport(progress=replace(progress, facts=()))),
                 None,
                 container,
                 metrics,
@@ -89,12 +89,12 @@ def run_child(config: ChildConfig, report_to_parent: Callable[[ChildReport], Non
             )
     except FluvialError as error:
         if isinstance(error, TakenOver):
-            report_to_parent(ChildReport(taken_over=True))
+            report_to_supervisor(ChildReport(taken_over=True))
         print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
-    report_to_parent(ChildReport(report=report))
+    report_to_supervisor(ChildReport(report=report))
     return 0
 
 
@@ -103,7 +103,7 @@ def _print_error(line: str) -> None:
 
 
 def _write_report(write: Callable[[bytes], object], report: ChildReport) -> None:
-    with suppress(BrokenPipeError):  # the parent has ended: `_stop_with_parent` notices it too
+    with suppress(BrokenPipeError):  # the supervisor has ended: `_stop_with_supervisor` notices it too
         write(json.encode(report) + b"\n")
 
 
@@ -116,7 +116,7 @@ def _read_line() -> bytes:
     return bytes(line)
 
 
-def _stop_with_parent() -> None:
+def _stop_with_supervisor() -> None:
     """Send SIGTERM to this process once its standard input has ended."""
     while os.read(0, 1 << 16):
         pass

@@ -214,7 +214,7 @@ class _Supervisor:
         reading, writing = os.pipe()
         module, title = "fluvial.runtime.containers.child_process", child.title(self._pipeline)
         try:
-            # In a session of its own: Ctrl-C in a terminal is for the parent, which passes it on once.
+            # In a session of its own: Ctrl-C in a terminal is for the supervisor, which passes it on once.
             child.process = process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", module, str(writing), title),
                 stdin=PIPE,

@@ -15,7 +15,7 @@ from ...dsl.finite import NotFinite
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import Serde, WrongKey, untyped_serde, value_serde
-from ...planner.flow import shown
+from ...planner.flow import known_name
 from ...planner.stream_names import intermediate
 from ...planner.type_inference import flows, typed_by
 from .code.returned_values import (
@@ -54,14 +54,14 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
     if operator.async_call is not None and isinstance(error, TimeoutError):
         return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
     if operator.reads is not None and isinstance(error, WrongKey):
-        return Hint(f"a key of type {shown(flows(pipeline)[operator.id].key)}", "correct the key or key=")
+        return Hint(f"a key of type {known_name(flows(pipeline)[operator.id].key)}", "correct the key or key=")
     coded = _coding(error)
     if isinstance(error, NotFinite):
         return _of_number(_of_output(pipeline, operator, coded[1]).wrong if coded is not None else "")
     decodes = coded is not None and coded[0] == "decode"
     if operator.reads is not None and (decodes or (isinstance(error, ValueError) and not users)):
         remedy = "correct the message or value=; of a file, say what its lines are, such as --input-format csv"
-        return Hint(f"a value of type {shown(flows(pipeline)[operator.id].value)}", remedy)
+        return Hint(f"a value of type {known_name(flows(pipeline)[operator.id].value)}", remedy)
     if decodes:
         return _of_type(pipeline, operator)
     if isinstance(error, msgspec.ValidationError) and not users:
@@ -116,7 +116,7 @@ def _of_number(wrong: str) -> Hint:
 
 def _of_type(pipeline: Pipeline, operator: ops.Operator) -> Hint:
     """The hint for a value of an intermediate stream that cannot be decoded as the declared type."""
-    type_, by = shown(flows(pipeline)[operator.id].value), _declarers(pipeline, [operator])
+    type_, by = known_name(flows(pipeline)[operator.id].value), _declarers(pipeline, [operator])
     if by == [operator]:
         remedy = "give value= the type of what reaches it, or correct what it is given"
         return Hint(f"a value of type {type_}, as value= says", remedy, f"its value cannot be read as {type_}: ")

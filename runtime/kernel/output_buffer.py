@@ -40,7 +40,7 @@ class OutputBuffer:
                 yield operator, taken
 
     def hand_over_if_many(self) -> None:
-        """Empty the buffer in the middle of a firing, if it is large and the engine takes outputs then: see the class."""
+        """Empty the buffer in the middle of a firing, if there is much and the engine takes outputs then."""
         if self._hand_over is not None and len(self) >= HAND_OVER_COUNT:
             for operator, outputs in self.drain():
                 self._hand_over(operator, outputs)

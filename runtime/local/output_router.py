@@ -26,8 +26,8 @@ class Router:
         return self._routes.written
 
     def route(self, operator: str, outputs: list[Any], staged_outputs: StagedOutputs) -> None:
-        """Stage records for the next commit; a sink has its messages at once, before the commit, and may have them again
-        after a failure. Raises SystemProblem where a sink refuses them."""
+        """Stage records for the next commit; a sink has its messages at once, before the commit, and may have them
+        again after a failure. Raises SystemProblem where a sink refuses them."""
         self.unflushed = True
         route = self._routes[operator]
         self._routes.count(route, len(outputs))

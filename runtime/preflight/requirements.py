@@ -55,7 +55,7 @@ def missing(engine: str) -> Requirement | None:
     return next((one for one in _REQUIREMENTS if one.engine == engine and not one.is_there()), None)
 
 
-def require(engine: str, *, at: object = None) -> None:
+def check_requirements(engine: str, *, at: object = None) -> None:
     """Raise `MissingExtraError` if this machine does not meet a requirement; `at` is where the engine was named."""
     requirement = missing(engine)
     if requirement is not None:

@@ -11,7 +11,7 @@ from msgspec import inspect as types
 
 from .avro_code import Code
 from .avro_numbers import NUMBERS, SIZES, UPPER, read_number, read_size
-from .avro_types import LOGICAL, TYPES, Unfit, class_of, described, fitting, identifier, open_twin, optional
+from .avro_types import LOGICAL, TYPES, Unfit, class_of, description_of, fitting_type, identifier, open_twin, optional
 from .registry_serdes import Read
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
@@ -23,7 +23,7 @@ def compiled_reader(schema: Any, type: Any, library: Read) -> Read:
     try:
         code = Code()
         code.line("i, end = 0, len(data)")
-        value = read(code, schema, described(type))
+        value = code_that_reads(code, schema, description_of(type))
         code.line("if i != end:")
         code.line("    raise Unfit")
         code.line(f"return {value}")
@@ -33,7 +33,7 @@ def compiled_reader(schema: Any, type: Any, library: Read) -> Read:
     return reader
 
 
-def read(code: Code, schema: Any, type: Any) -> str:
+def code_that_reads(code: Code, schema: Any, type: Any) -> str:
     """Add code that reads a value and moves `i` behind it; returns the expression of the value. So do the functions for
     each kind of schema."""
     kind, schema = code.resolved(schema)
@@ -43,10 +43,10 @@ def read(code: Code, schema: Any, type: Any) -> str:
         return _read_record(code, schema, type)
     logical = f"{kind}-{schema.get('logicalType')}"
     if logical in LOGICAL_READERS:
-        fitting(type, LOGICAL.get(logical))
-        value = read(code, {**schema, "logicalType": None}, types.AnyType())
+        fitting_type(type, LOGICAL.get(logical))
+        value = code_that_reads(code, {**schema, "logicalType": None}, types.AnyType())
         return f"{code.name(LOGICAL_READERS[logical])}({value}, {code.name(schema)}, None)"
-    inner = fitting(type, TYPES.get(kind))
+    inner = fitting_type(type, TYPES.get(kind))
     return _READERS[kind](code, schema, inner)
 
 
@@ -58,7 +58,7 @@ def _read_union(code: Code, schema: Any, type: Any) -> str:
     code.line(f"    {value} = None")
     code.line(f"elif {branch} == {2 - 2 * null}:")
     code.depth += 1
-    code.line(f"{value} = {read(code, other, rest)}")
+    code.line(f"{value} = {code_that_reads(code, other, rest)}")
     code.depth -= 1
     code.line("else:")
     code.line("    raise Unfit")
@@ -71,7 +71,7 @@ def _read_record(code: Code, schema: Any, type: Any) -> str:
     values: dict[str, str] = {}
     for one, known in fields:
         value = code.name()
-        code.line(f"{value} = {read(code, one['type'], known.type if known else types.AnyType())}")
+        code.line(f"{value} = {code_that_reads(code, one['type'], known.type if known else types.AnyType())}")
         if known is not None:
             values[known.name] = value
         elif isinstance(type, types.AnyType):
@@ -197,7 +197,8 @@ def _read_map(code: Code, schema: Any, type: Any) -> str:
     def put() -> str:
         key = code.name()
         code.line(f"{key} = {_read_string(code, None, None)}")
-        return f"{items}[{key}] = {read(code, schema['values'], getattr(type, 'value_type', types.AnyType()))}"
+        value = code_that_reads(code, schema["values"], getattr(type, "value_type", types.AnyType()))
+        return f"{items}[{key}] = {value}"
 
     code.line(f"{items} = {{}}")
     _items(code, put)
@@ -211,7 +212,7 @@ def _item(code: Code, schema: Any, type: Any) -> str:
         least = kind in ("record", "error") and any(_takes_bytes(code, one["type"]) for one in inner["fields"])
         if not least:
             raise Unfit
-    return read(code, schema, type)
+    return code_that_reads(code, schema, type)
 
 
 def _takes_bytes(code: Code, schema: Any) -> bool:

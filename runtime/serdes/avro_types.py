@@ -46,7 +46,7 @@ CLASSES: dict[Any, Any] = {
 }
 
 
-def described(type: Any) -> Any:
+def description_of(type: Any) -> Any:
     """What msgspec says of a type; of None, that any is accepted. Raises Unfit for what msgspec does not know."""
     try:
         return types.AnyType() if type is None else types.type_info(type)
@@ -59,7 +59,7 @@ def unfit(*_: Any) -> Any:
     raise Unfit
 
 
-def fitting(type: Any, wanted: Any) -> Any:
+def fitting_type(type: Any, wanted: Any) -> Any:
     """A type, if it is the Python type of the schema, without conditions of its own, or if any type is accepted."""
     if isinstance(type, types.AnyType):
         return type

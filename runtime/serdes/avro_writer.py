@@ -14,7 +14,17 @@ from msgspec import inspect as types
 
 from .avro_code import Code
 from .avro_numbers import SMALL, varint
-from .avro_types import LOGICAL, TYPES, Unfit, class_of, described, fitting, identifier, optional, python_class
+from .avro_types import (
+    LOGICAL,
+    TYPES,
+    Unfit,
+    class_of,
+    description_of,
+    fitting_type,
+    identifier,
+    optional,
+    python_class,
+)
 
 Write = Callable[[Any], bytes]
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
@@ -24,7 +34,7 @@ def compiled_writer(schema: Any, type: Any, library: Write) -> Write:
     """A function that writes values of a type (None for dicts); it leaves others to the library."""
     try:
         code = Code()
-        parts = write(code, schema, described(type), "value")
+        parts = code_that_writes(code, schema, description_of(type), "value")
         code.line(f"return b''.join(({', '.join(parts)},))")
         writer: Write = code.function("value", {"SMALL": SMALL, "varint": varint}, library)
     except Unfit:
@@ -32,7 +42,7 @@ def compiled_writer(schema: Any, type: Any, library: Write) -> Write:
     return writer
 
 
-def write(code: Code, schema: Any, type: Any, value: str) -> list[str]:
+def code_that_writes(code: Code, schema: Any, type: Any, value: str) -> list[str]:
     """Add code that writes a value; returns the expressions of its bytes, in order. There is such a function for each
     kind of schema."""
     kind, schema = code.resolved(schema)
@@ -42,12 +52,12 @@ def write(code: Code, schema: Any, type: Any, value: str) -> list[str]:
         return _write_record(code, schema, type, value)
     logical = f"{kind}-{schema.get('logicalType')}"
     if logical in LOGICAL_WRITERS:
-        wanted = python_class(fitting(type, LOGICAL.get(logical)))
+        wanted = python_class(fitting_type(type, LOGICAL.get(logical)))
         _check_class(code, value, wanted)
         changed = code.name()
         code.line(f"{changed} = {code.name(LOGICAL_WRITERS[logical])}({value}, {code.name(schema)})")
-        return write(code, {**schema, "logicalType": None}, types.AnyType(), changed)
-    inner = fitting(type, TYPES.get(kind))
+        return code_that_writes(code, {**schema, "logicalType": None}, types.AnyType(), changed)
+    inner = fitting_type(type, TYPES.get(kind))
     return _WRITERS[kind](code, schema, inner, value)
 
 
@@ -63,7 +73,7 @@ def _write_union(code: Code, schema: Any, type: Any, value: str) -> list[str]:
     code.line(f"    {encoded} = {bytes([2 * null])!r}")
     code.line("else:")
     code.depth += 1
-    parts = write(code, other, rest, value)
+    parts = code_that_writes(code, other, rest, value)
     code.line(f"{encoded} = b''.join(({bytes([2 - 2 * null])!r}, {', '.join(parts)}))")
     code.depth -= 1
     return [encoded]
@@ -86,7 +96,7 @@ def _write_record(code: Code, schema: Any, type: Any, value: str) -> list[str]:
         held = code.name()
         where = f"[{one['name']!r}]" if as_dict or known is None else f".{identifier(known.name)}"
         code.line(f"{held} = {value}{where}")
-        parts += write(code, one["type"], known.type if known else types.AnyType(), held)
+        parts += code_that_writes(code, one["type"], known.type if known else types.AnyType(), held)
     code.open.pop()
     return parts
 
@@ -166,7 +176,7 @@ def _write_array(code: Code, schema: Any, type: Any, value: str) -> list[str]:
     code.line(f"{pieces} = []")
     code.line(f"for {item} in {value}:")
     code.depth += 1
-    parts = write(code, schema["items"], getattr(type, "item_type", types.AnyType()), item)
+    parts = code_that_writes(code, schema["items"], getattr(type, "item_type", types.AnyType()), item)
     code.line(f"{pieces} += ({', '.join(parts)},)")
     code.depth -= 1
     return _block(code, pieces, value)
@@ -179,7 +189,7 @@ def _write_map(code: Code, schema: Any, type: Any, value: str) -> list[str]:
     code.line(f"for {key}, {item} in {value}.items():")
     code.depth += 1
     parts = _write_string(code, None, None, key)
-    parts += write(code, schema["values"], getattr(type, "value_type", types.AnyType()), item)
+    parts += code_that_writes(code, schema["values"], getattr(type, "value_type", types.AnyType()), item)
     code.line(f"{pieces} += ({', '.join(parts)},)")
     code.depth -= 1
     return _block(code, pieces, value)

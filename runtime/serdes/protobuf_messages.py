@@ -79,7 +79,7 @@ class ProtobufFormat:
     def __init__(self, message: type[Message]) -> None:
         self._message = message
         self._descriptor = cast(Descriptor, message.DESCRIPTOR)
-        self._path = path_bytes(path_of(self._descriptor))
+        self._path = path_bytes(index_path(self._descriptor))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _format_of, parts_of(self._message)
@@ -129,11 +129,11 @@ class ProtobufFormat:
         return read
 
 
-def path_of(descriptor: Descriptor) -> Path:
+def index_path(descriptor: Descriptor) -> Path:
     """The path of a message type in its file."""
     outer = descriptor.containing_type
     beside = descriptor.file.message_types_by_name if outer is None else outer.nested_types_by_name
-    return (*(() if outer is None else path_of(outer)), [*beside].index(descriptor.name))
+    return (*(() if outer is None else index_path(outer)), [*beside].index(descriptor.name))
 
 
 def parts_of(message: type[Message]) -> tuple[tuple[bytes, ...], str]:

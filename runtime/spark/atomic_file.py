@@ -19,10 +19,10 @@ def write(file: Path, data: bytes) -> None:
     temporary.replace(file)
 
 
-def read(file: Path, kind: type[T]) -> T:
+def read(file: Path, type_: type[T]) -> T:
     """The JSON of a file as a value of this type. Raises SystemProblem for a file that is damaged."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=kind)
+        return msgspec.json.decode(file.read_bytes(), type=type_)
     except msgspec.DecodeError as error:
         raise damaged(file, str(error)) from None
 

@@ -33,7 +33,7 @@ from .query.connection import Connection
 from .query.input_offsets import input_ends
 from .query.java_process import java_end_explained
 from .query.progress import QueryMonitor
-from .query.query import prepare, start
+from .query.query import prepare, start_query
 from .query.session import session_for
 from .query.supervision import run_queries
 
@@ -72,7 +72,7 @@ def run(
             ends = {name: input_ends(plan, admin, name) for name in sources} if until == "end" else None
             inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=until == "end")
             monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs)
-            begin = partial(start, connection=connection, session=session, settings=settings, ends=ends)
+            begin = partial(start_query, connection=connection, session=session, settings=settings, ends=ends)
             stop.begin()
             run_queries(queries, begin, connection, monitor, settings.spark_patience)
             monitor.finish()

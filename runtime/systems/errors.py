@@ -53,12 +53,12 @@ def unknown_stream(stream: str, known: Collection[str], where: str) -> SystemPro
 
 
 def unknown_partition(stream: str, partition: int, count: int, where: str) -> SystemProblem:
-    """A caller named a partition, from 0, that is not below `count`: the stream has fewer than the plan or the user said."""
+    """A caller named a partition that is below 0 or not below `count`, the number of partitions that the stream has."""
     wrong = f"stream {stream!r} has no partition {partition}"
     return SystemProblem(explain(wrong, f"0 to {count - 1}", "correct the number", at=where))
 
 
-def outside(stream: str, partition: int, offset: int, start: int, end: int, where: str) -> SystemProblem:
+def offset_outside(stream: str, partition: int, offset: int, start: int, end: int, where: str) -> SystemProblem:
     """Records that a run goes on with are gone: removed by retention, or the stream was made anew."""
     wrong = f"offset {offset} lies outside partition {partition} of stream {stream!r}"
     remedy = (
@@ -69,7 +69,7 @@ def outside(stream: str, partition: int, offset: int, start: int, end: int, wher
     return SystemProblem(explain(wrong, f"{start} to {end}", remedy, at=where))
 
 
-def claimed(pipeline: str, container: str, where: str, holder: str) -> SystemProblem:
+def already_claimed(pipeline: str, container: str, where: str, holder: str) -> SystemProblem:
     """Another run of the pipeline is under way."""
     wrong = f"pipeline {pipeline!r} (container {container}) is running on {where} already: {holder or 'unknown'}"
     expected = "one run of a pipeline at a time, since two would both publish"

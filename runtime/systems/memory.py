@@ -9,7 +9,16 @@ from threading import Condition
 
 from ...dsl.message import Record
 from .contract import OtherWriters, RecordBatch, StreamPartition, StreamUse, no_others
-from .errors import check_stream, claimed, ended, other_count, outside, unknown_partition, unknown_stream, unknown_token
+from .errors import (
+    already_claimed,
+    check_stream,
+    ended,
+    offset_outside,
+    other_count,
+    unknown_partition,
+    unknown_stream,
+    unknown_token,
+)
 
 _WHERE = "memory:"
 
@@ -115,7 +124,7 @@ class MemoryConsumer:
         for (stream, partition), offset in positions.items():
             end = len(self._memory.partition(stream, partition))
             if not 0 <= offset <= end:
-                raise outside(stream, partition, offset, 0, end, _WHERE)
+                raise offset_outside(stream, partition, offset, 0, end, _WHERE)
         self._positions = dict(positions)
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
@@ -254,7 +263,7 @@ class MemorySystem:
         memory, name = self._memory, (pipeline, container)
         with memory.changed:
             if name in memory.claims:
-                raise claimed(pipeline, container, _WHERE, "by another thread of this process")
+                raise already_claimed(pipeline, container, _WHERE, "by another thread of this process")
             memory.claims.add(name)
         try:
             yield

@@ -22,7 +22,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
-def records(kind: type[T], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
+def records(type_: type[T], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
     """Values of a type; for a class, fields may have strategies of their own.
 
     >>> from dataclasses import dataclass
@@ -35,22 +35,22 @@ def records(kind: type[T], **fields: st.SearchStrategy[Any]) -> st.SearchStrateg
     ...     assert click.user in ("ann", "bob") and click.at <= 1000
     >>> known_users()
     """
-    a_type("records: kind", kind)
-    _check_fields(kind, fields)
-    return st.builds(kind, **fields) if fields else st.from_type(kind)
+    a_type("records: type_", type_)
+    _check_fields(type_, fields)
+    return st.builds(type_, **fields) if fields else st.from_type(type_)
 
 
-def _check_fields(kind: type[Any], fields: Mapping[str, object]) -> None:
+def _check_fields(type_: type[Any], fields: Mapping[str, object]) -> None:
     """Refuse strategies of fields that a class does not have, where it is used and not where a value is drawn."""
     try:
-        known = inspect.signature(kind).parameters
+        known = inspect.signature(type_).parameters
     except (TypeError, ValueError):  # many builtins have none
         return
     unknown = [name for name in fields if name not in known]
     if unknown and not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values()):
         meant = get_close_matches(unknown[0], known, 1, cutoff=0.5)
         remedy = f"write {meant[0]}=" if meant else f"leave out {unknown[0]}="
-        wrong = f"records: {kind.__name__} has no field {unknown[0]!r}"
+        wrong = f"records: {type_.__name__} has no field {unknown[0]!r}"
         raise UsageError(explain(wrong, f"one of {', '.join(known)}", remedy))
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engines.command_line import Fluvial
 from engines.targets import write
-from fluvial.runtime.cli.commands.streams import line_of
+from fluvial.runtime.cli.commands.streams import line_writer
 from fluvial.runtime.files import json_of_bytes, unobeyed
 from fluvial.runtime.systems import LogSystem
 
@@ -175,7 +175,7 @@ def test_any_bytes_are_shown_on_one_line(fluvial: Fluvial, folder: Path, value: 
 
 @given(st.binary() | st.text().map(str.encode) | st.recursive(st.none() | st.text(), st.lists).map(msgspec.json.encode))
 def test_what_is_shown_is_json_that_no_terminal_obeys(value: bytes) -> None:
-    line = unobeyed(line_of("words", "records", json_of_bytes("auto"))(0, 0, (value, value, 0, (("n", value),))))
+    line = unobeyed(line_writer("words", "records", json_of_bytes("auto"))(0, 0, (value, value, 0, (("n", value),))))
     json.loads(line)
     assert not any(unicodedata.category(character) == "Cc" for character in line.decode())
 

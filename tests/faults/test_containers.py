@@ -105,7 +105,7 @@ def test_a_container_that_is_restarted_when_all_are_done_ends_or_says_whom_it_wa
     assert yard.missing("sessions") == []
 
 
-def test_containers_stop_when_their_parent_is_killed(yard: Yard) -> None:
+def test_containers_stop_when_their_supervisor_is_killed(yard: Yard) -> None:
     with yard.running("sessions", *TWO, *EXACTLY) as run:
         found = [yard.container("sessions", number, run) for number in range(2)]
         yard.wait_for_output()

@@ -7,7 +7,7 @@ import pytest
 from fluvial.dsl import Pipeline
 from fluvial.dsl.annotations import UNKNOWN
 from fluvial.dsl.serde import key_serde
-from fluvial.planner.flow import Flow, as_given, of_function, plain, shown, without_none
+from fluvial.planner.flow import Flow, as_given, known_name, of_function, plain, without_none
 
 TEXT = key_serde(str)
 
@@ -23,11 +23,11 @@ def test_a_type_without_none_is_what_is_left_of_it(kind: Any, rest: Any) -> None
 
 @pytest.mark.parametrize(("kind", "text"), [(dict[str, int], "dict[str, int]"), (None, None), (UNKNOWN, None)])
 def test_a_type_is_shown_by_its_name_and_no_type_is_not(kind: Any, text: str | None) -> None:
-    assert shown(kind) == text
+    assert known_name(kind) == text
 
 
 def test_a_serde_is_shown_by_its_own_name_and_stands_for_its_type() -> None:
-    assert (shown(TEXT), plain(TEXT), plain(int)) == (TEXT.name, str, int)
+    assert (known_name(TEXT), plain(TEXT), plain(int)) == (TEXT.name, str, int)
 
 
 def test_a_function_gives_its_values_under_the_key_that_they_had() -> None:

@@ -468,7 +468,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "a session that others become keeps what its trigger has seen",
             TriggeredSessionOperator,
             "_union",
-            "reset(united)",
+            "start_anew(united)",
             "pass",
         ),
     ],

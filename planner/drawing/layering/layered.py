@@ -7,7 +7,7 @@ from ..geometry import Box, Point, Way
 from .coordinates import Ports, placed, ports_of
 from .order import ordered
 from .ranks import backward
-from .rows import Item, Link, Rows, rows_of
+from .rows import Item, Link, Rows, in_rows
 
 # Between two rows: an arrow's head and a swing above it that is seen to be one.
 _GAP = 30.0
@@ -23,7 +23,7 @@ _TURN = 12.0
 class Layout:
     """Boxes of items by id, and the way of each link, in the order in which they were given.
 
-    Ways name each row that they pass, above and below; `geometry.joined` makes them shorter.
+    Ways name each row that they pass, above and below; `geometry.joined_ways` makes them shorter.
     """
 
     width: float
@@ -64,7 +64,7 @@ def _led_around(ways: Iterator[Way]) -> Way:
 
 
 def _downwards(items: Sequence[Item], links: Sequence[Link]) -> Layout:
-    rows = ordered(rows_of(items, links))
+    rows = ordered(in_rows(items, links))
     ports = ports_of(rows)
     lefts = placed(rows, ports)
     tops, bottoms = _heights(rows, ports, lefts)

@@ -47,7 +47,7 @@ class Rows:
     chains: tuple[tuple[int, ...], ...]
 
 
-def rows_of(items: Sequence[Item], links: Sequence[Link]) -> Rows:
+def in_rows(items: Sequence[Item], links: Sequence[Link]) -> Rows:
     """Give each item its row and cut long links into short ones."""
     first = [item.id for item in items if item.rank == "first"]
     last = [item.id for item in items if item.rank == "last"]

@@ -29,7 +29,7 @@ from ...preflight.state_compatibility import refuse_changed, reset_command, unde
 from ...preflight.unsupported import caveats, limitations
 from ...systems.contract import ProducingSystem, StreamUse, System
 from ...systems.reads import read_to_ends
-from .type_check import foreign
+from .type_check import foreign_classes
 
 WRONG = 3
 OUT_OF_REACH = 4
@@ -246,7 +246,7 @@ def _types(pipeline: Pipeline) -> Iterator[Finding]:
         type_ = written_flow(operator, known).value
         if type_ is UNKNOWN:
             yield Finding(f"type: {operator.label} {does} values of unknown type, as JSON")
-        elif classes := foreign(type_):
+        elif classes := foreign_classes(type_):
             remedy = f"at {operator.origin}: pass a Serde as value=, or use a dataclass, Struct or TypedDict"
             yield Finding(
                 f"type: {operator.label} {does} {_name(type_)}; JSON cannot hold {', '.join(classes)}", WRONG, remedy

@@ -19,7 +19,7 @@ from ....planner.task_assignment import task_name
 from ...files import STANDARD, open_output
 from ...preflight.unsupported import caveats, limitations
 from ...systems import System
-from ..option_values import refused
+from ..option_values import wrong_option
 
 ENGINES = ("local", "spark")
 ENDINGS: Mapping[str, Format] = {
@@ -42,7 +42,7 @@ def planned(pipeline: Pipeline, system: System | None, partitions: Mapping[str, 
     for name, count in partitions.items():
         if name not in known:
             expected = f"a stream of {plan.name}: {', '.join(known)}"
-            raise refused("--partitions", f"{name}={count}", expected, "correct the name")
+            raise wrong_option("--partitions", f"{name}={count}", expected, "correct the name")
     return plan
 
 
@@ -112,7 +112,7 @@ def drawing(plan: Plan, path: str, format: str | None, view: View) -> str:
     if kind is None:
         option = "--format" if format else "-o"
         expected = f"one of the formats {', '.join(ENDINGS)}"
-        raise refused(option, format or path, expected, "name one: -o plan.svg, or --format svg")
+        raise wrong_option(option, format or path, expected, "name one: -o plan.svg, or --format svg")
     return draw(plan, kind, view=view)
 
 

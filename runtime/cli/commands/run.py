@@ -21,13 +21,13 @@ from ...containers.start import MOST_RESTARTS, run_containers
 from ...files import STANDARD, OutputProblem, ReadOptions, Render, json_of_bytes, json_of_type, open_output
 from ...launch import EngineName, Until, check_containers, refuse_impossible, run
 from ...metrics.http import Address, Metrics, serving
-from ...preflight.requirements import require
+from ...preflight.requirements import check_requirements
 from ...process.signals import unwinding
 from ...report import OnProgress, Report
 from ...systems import DEFAULT_SYSTEM, LogSystem, open_system
 from ...systems.contract import System
 from ...systems.reads import read_to_ends
-from ..option_values import refused
+from ..option_values import wrong_option
 from .input_files import EVERY_STREAM, encoding_of, reading_of
 from .load import Loaded, load
 
@@ -70,7 +70,7 @@ def run_pipeline(
     _check_streams(pipeline, options)
     _check_container(options)
     _spark_arguments(options)
-    require(options.engine, at=f"--engine {options.engine}")
+    check_requirements(options.engine, at=f"--engine {options.engine}")
     several = (options.containers or 1) > 1 and options.container_id is None
     with serving(None if several else options.metrics, say) as metrics, _system(options) as system:
         check_containers(options.engine, system, options.containers or 1)
@@ -129,13 +129,17 @@ def _check_container(options: RunOptions) -> None:
         return
     given = f"--container-id {options.container_id}"
     if options.containers is None:
-        raise refused(given, "without --containers", "the number of containers too", f"write {given} --containers N")
+        raise wrong_option(
+            given, "without --containers", "the number of containers too", f"write {given} --containers N"
+        )
     if not 0 <= options.container_id < options.containers:
         last = options.containers - 1
-        raise refused(given, f"of --containers {options.containers}", f"0 to {last}", f"write --container-id {last}")
+        raise wrong_option(
+            given, f"of --containers {options.containers}", f"0 to {last}", f"write --container-id {last}"
+        )
     if options.inputs or options.outputs:
         remedy = "use fluvial produce before the run, and fluvial consume after it"
-        raise refused(given, "with --input or --output", "files with a run of all containers only", remedy)
+        raise wrong_option(given, "with --input or --output", "files with a run of all containers only", remedy)
 
 
 def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
@@ -152,15 +156,15 @@ def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
                 meant = get_close_matches(name, streams, 1)
                 remedy = f"write {option} {meant[0]}={path}" if meant else "name one of them"
                 expected = f"a stream that {pipeline.name} {does}: {', '.join(streams) or 'none'}"
-                raise refused(option, f"{name}={path}", expected, remedy)
+                raise wrong_option(option, f"{name}={path}", expected, remedy)
     for name in options.key_fields:
         if name != EVERY_STREAM and name not in options.inputs:
             remedy = f"correct the name, or write --input {name}=FILE too"
-            raise refused("--key-field", f"{name}={options.key_fields[name]}", "the stream of an --input", remedy)
+            raise wrong_option("--key-field", f"{name}={options.key_fields[name]}", "the stream of an --input", remedy)
     if options.inputs and options.system is None and options.settings.state_dir is not None:
         wrong = f"{options.settings.state_dir} without --system, for a temporary log"
         remedy = "name the --system too, or leave it out"
-        raise refused("--state-dir", wrong, "state and a log that stay together", remedy)
+        raise wrong_option("--state-dir", wrong, "state and a log that stay together", remedy)
     missing = [name for name in sources if name not in options.inputs]
     if options.inputs and options.system is None and missing:
         wrong = f"no --input for {', '.join(missing)}: without --system a run with --input has a new, temporary log"
@@ -174,14 +178,16 @@ def _check_files(options: RunOptions) -> None:
     used: dict[Path, str] = {}
     for name, path in options.inputs.items():
         if path == STANDARD and list(options.inputs.values()).count(STANDARD) > 1:
-            raise refused("--input", f"{name}={path}", "standard input for one stream alone", "write the rest to files")
+            raise wrong_option(
+                "--input", f"{name}={path}", "standard input for one stream alone", "write the rest to files"
+            )
         used[Path(path).resolve()] = f"--input {name}={path}"
     for name, path in options.outputs.items():
         if path == STANDARD:
             continue
         if other := used.get(file := Path(path).resolve()):
             expected = f"a file of its own; {other} was given too"
-            raise refused("--output", f"{name}={path}", expected, "name another file")
+            raise wrong_option("--output", f"{name}={path}", expected, "name another file")
         used[file] = f"--output {name}={path}"
         if not Path(path).parent.is_dir():
             wrong = f"there is no folder {str(Path(path).parent)!r}"
@@ -279,7 +285,7 @@ def _spark_arguments(options: RunOptions) -> None:
     """Pass settings of Spark to its launcher: those of a session cannot set the memory of the driver."""
     if options.engine != "spark" and (options.master or options.spark_conf):
         remedy = "write it too, or leave them out"
-        raise refused("--master and --spark-conf", "without --engine spark", "--engine spark", remedy)
+        raise wrong_option("--master and --spark-conf", "without --engine spark", "--engine spark", remedy)
     if options.spark_conf:
         given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
         ours = (word for name, value in options.spark_conf.items() for word in ("--conf", f"{name}={value}"))

@@ -47,7 +47,7 @@ def consume(
     shown_as: ShownAs,
 ) -> None:
     """Write the records of a stream as lines of JSON."""
-    line = line_of(stream, show, json_of_bytes(shown_as))
+    line = line_writer(stream, show, json_of_bytes(shown_as))
     records = _records(system, stream, from_offset, until)
     for partition, offset, record in islice(records, limit):
         out.write(unobeyed(line(partition, offset, record)) + b"\n")
@@ -79,7 +79,7 @@ def _refuse_kept(stream: str, system: System) -> None:
         )
 
 
-def line_of(stream: str, show: Show, render: Render) -> Callable[[int, int, Record], bytes]:
+def line_writer(stream: str, show: Show, render: Render) -> Callable[[int, int, Record], bytes]:
     """The function that makes a line of a record: of its value alone, or of the whole record."""
 
     def value_line(partition: int, offset: int, record: Record) -> bytes:

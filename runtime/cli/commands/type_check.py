@@ -8,10 +8,10 @@ from msgspec import Struct, inspect
 from ....dsl.serde import Serde, type_name
 
 
-def foreign(type_: Any) -> list[str]:
+def foreign_classes(type_: Any) -> list[str]:
     """The classes within a type that msgspec neither encodes nor decodes; empty for a Serde, which does so itself.
 
-    >>> foreign(dict[str, list[int]]), foreign(dict[str, list[complex]])
+    >>> foreign_classes(dict[str, list[int]]), foreign_classes(dict[str, list[complex]])
     ([], ['complex'])
     """
     if isinstance(type_, Serde):

@@ -319,8 +319,8 @@ class TaskCalls:
         return sum(pool.in_flight for pool in self._pools.values())
 
     def cancel(self) -> None:
-        """Ask all calls to end, and drop their messages, which are neither delivered nor failed: the next run reads them
-        again. Returns at once; a call that ignores its cancellation goes on."""
+        """Ask all calls to end, and drop their messages: they are neither delivered nor failed, and the next run reads
+        them again. Returns at once; a call that ignores its cancellation goes on."""
         for pool in self._pools.values():
             pool.cancel()
 

@@ -49,7 +49,7 @@ def too_late(timeout: int, attempt: int, attempts: int) -> TimeoutError:
 
 
 def is_retried(error: BaseException, retry: Retry) -> bool:
-    """Whether the rules name the error's class. A rule that names asyncio's CancelledError means that of `as_error` too."""
+    """Whether the rules name the error's class. asyncio's CancelledError there means that of `as_error` too."""
     cancelled = isinstance(error, CancelledError) and issubclass(asyncio.CancelledError, retry.on)
     return cancelled or isinstance(error, retry.on)
 

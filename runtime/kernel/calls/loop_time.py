@@ -86,8 +86,8 @@ class LoopTime:
         return left if left > _NEARLY else 0.0
 
     def call_at(self, when: float, call: Callable[[], None]) -> LoopTimer:
-        """Call a function once this time is `when`, in seconds. The call is late by as long as the loop is busy then, and
-        by a pulse if the loop was blocked, so that answers that arrived meanwhile are read first."""
+        """Call a function once this time is `when`, in seconds. It is late by as long as the loop is busy then, and by
+        a pulse if the loop was blocked, so that answers that arrived meanwhile are read first."""
         if self._next == float("inf") and not self.virtual:
             self._beat()
         return LoopTimer(self, when, call)

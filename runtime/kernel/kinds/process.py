@@ -11,7 +11,7 @@ from ..environment import StageEnvironment
 from ..operators.processor import ProcessContext, ProcessOperator
 from ..stateful_operator import StatefulOperator
 from ..time.operator_watermarks import reached_by
-from .row import KernelKind, if_time_counts, writes_nothing
+from .row import KernelKind, if_time_counts, writes_no_code
 from .writing import after_firing, write_stateful
 
 
@@ -51,5 +51,5 @@ ROWS: Mapping[type[Operator], KernelKind] = {
     ops.Process: KernelKind(
         write=write_stateful, define=after_firing, make_state=_make_process, emits_at_once=if_time_counts
     ),
-    ops.Side: KernelKind(write=writes_nothing, define=after_firing, attach=_attach_side),
+    ops.Side: KernelKind(write=writes_no_code, define=after_firing, attach=_attach_side),
 }

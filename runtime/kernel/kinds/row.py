@@ -24,7 +24,7 @@ Attach = Callable[[StageEnvironment, Any, Any], dict[str, Any]]
 """Returns the objects that need state or compiled functions, by name, given what `MakeState` is given."""
 
 
-def writes_nothing(*_: Any) -> None:
+def writes_no_code(*_: Any) -> None:
     """No message reaches the operator on its way through the code: its messages start there."""
 
 

@@ -10,7 +10,7 @@ from ..code.source_text import CodePath, Variables
 from ..environment import StageEnvironment
 from ..time.bounds import EARLIEST, LATEST
 from .binding import bind_function, key_decoder
-from .row import KernelKind, writes_nothing
+from .row import KernelKind, writes_no_code
 from .writing import HOLDS, transform, watermark_at
 
 
@@ -73,7 +73,7 @@ def _bind_map_messages(environment: StageEnvironment, operator: ops.MapMessages)
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {
-    ops.Source: KernelKind(write=writes_nothing),
+    ops.Source: KernelKind(write=writes_no_code),
     ops.Map: KernelKind(write=transform("v_{n} = f_{n}({v})"), bind=bind_function),
     ops.MapMessages: KernelKind(write=_write_map_messages, bind=_bind_map_messages),
     ops.Filter: KernelKind(write=transform(f"if {HOLDS}:"), bind=bind_function),

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from ....dsl.keyed_state import outside, put_to_work
+from ....dsl.keyed_state import put_to_work, used_outside
 from ....dsl.message import Headers, Message
 from ....dsl.processor import KeyedProcessor, Tagged, Timer, answers_timers, clock_of, states_of, tags_of
 from ...process.interruptions import INTERRUPTIONS
@@ -98,7 +98,7 @@ class BoundTimers:
         if name.__class__ is not str:
             raise TypeError(f"the name of a timer is a str, not {type(name).__name__}: {name!r}")
         if self._scope.key is None:
-            raise outside(f"timer {name}")
+            raise used_outside(f"timer {name}")
         if not self._changes:
             self._scope.touched.append(self)
         name.encode()

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Protocol
 
-from ....dsl.keyed_state import ListState, MapState, State, ValueState, outside
+from ....dsl.keyed_state import ListState, MapState, State, ValueState, used_outside
 from ....dsl.serde import Serde, key_encoder, key_serde
 from ..state_codec import MsgpackCodec
 from .state_entries import (
@@ -54,7 +54,7 @@ def bound_state(state: State, namespace: StateNamespace) -> BoundState:
 def _begin(state: BoundState, name: str, scope: KeyScope) -> bytes:
     """Register a state that is used for the first time in a call; returns the current key."""
     if scope.key is None:
-        raise outside(name)
+        raise used_outside(name)
     scope.touched.append(state)
     return scope.key
 
@@ -96,7 +96,7 @@ class BoundValue:
         scope = self._scope
         key = scope.key
         if key is None:
-            raise outside(self._name)
+            raise used_outside(self._name)
         scope.touched.append(self)
         self._key, self._now = key, self._entries.get(key)
 

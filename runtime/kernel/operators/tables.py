@@ -126,7 +126,7 @@ class TableOperator:
         return self._rows.caches()
 
 
-def prefix_of(table: str) -> bytes:
+def table_prefix(table: str) -> bytes:
     """The prefix of a table's keys in the store of a task."""
     return KeyedState.prefix_of(table)
 

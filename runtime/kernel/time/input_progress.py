@@ -59,7 +59,7 @@ class InputProgress:
         watermarks.restore(known, idle, position.clock, position.met, position.reached)
 
     def advance(self, stream: str, watermark: int) -> int:
-        """Report a watermark of a stream, in ms since epoch. Returns the one that holds then, which may be a later one."""
+        """Report a watermark of a stream, in ms since epoch. Returns the one that holds then, maybe a later one."""
         self._watermarks.set_stream(stream, watermark)
         return self._watermarks.stream(stream)
 

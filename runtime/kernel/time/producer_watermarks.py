@@ -52,13 +52,13 @@ class ProducerWatermarks:
         return idle
 
     def idle_streams(self) -> list[str]:
-        """The inputs that hold no watermark back: intermediate streams all of whose producers are idle, and idle sources."""
+        """Inputs that hold no watermark back: idle sources, and intermediate streams whose producers are all idle."""
         idle = [stream for stream in self.reported if self.least(stream)[1]]
         return [*idle, *(one.stream for one in self._inputs.values() if may_be_idle(one) and self.idle.get(one.stream))]
 
     def known(self) -> dict[str, int]:
-        """By stream, in ms since epoch. A source without records so far, and a stream that no producer has reported on, is
-        not there."""
+        """By stream, in ms since epoch. A source without records so far is not there, nor a stream that no producer has
+        reported on."""
         known = {}
         for stream, stage_input in self._inputs.items():
             if stage_input.source is not None and stream in self.highs:

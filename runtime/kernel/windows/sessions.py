@@ -64,9 +64,9 @@ class SessionOperator:
         self._fired = self._passed = context.watermark
         self._ended = False  # whether all sessions fire and expire now, at the end of input
         self._pane = context.panes()
-        kind: Any = list[self.span[context.state_type]]  # type: ignore[name-defined]
+        type_: Any = list[self.span[context.state_type]]  # type: ignore[name-defined]
         id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
-        self._keys = KeyedState(id, backend, kind, list, empty)
+        self._keys = KeyedState(id, backend, type_, list, empty)
         self._timers = Timers(id, backend, self._slot, empty, schedule, context.watermark)
         self._forgotten = TimeBucketedState(id, backend, bool, bool, empty, schedule, mark=b"f")
         self.add = self._adder()

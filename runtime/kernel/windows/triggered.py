@@ -18,7 +18,7 @@ from ..time.timers import Timers
 from ..value_copies import UNCHANGING, own_copy
 from .aligned import Aligned, ends_of, window_of
 from .context import WindowContext
-from .triggers import due, mark_fired, observe, reset, slot_of
+from .triggers import due, mark_fired, observe, slot_of, start_anew
 
 A = TypeVar("A")
 
@@ -63,9 +63,9 @@ class TriggeredWindowOperator:
         self._fired = context.watermark
         self._pane = context.panes()
         id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
-        kind: Any = TriggeredWindow[context.state_type]  # type: ignore[name-defined]
+        type_: Any = TriggeredWindow[context.state_type]  # type: ignore[name-defined]
         self._waiting: list[int] = []  # a heap of the ends of windows that have not fired; fired ones are removed later
-        self._state = TimeBucketedState(id, backend, kind, TriggeredWindow, empty, self._add_end)
+        self._state = TimeBucketedState(id, backend, type_, TriggeredWindow, empty, self._add_end)
         self._timers = Timers(id, backend, slot_of(early, late), empty, schedule, context.watermark, mark=b"r")
 
     def _add_end(self, end: int) -> None:
@@ -100,7 +100,7 @@ class TriggeredWindowOperator:
     def _current(self, end: int, held: TriggeredWindow[Any]) -> TriggeredWindow[Any]:
         """The state of a window. If its end has passed, apply the on-time firing, which is not stored."""
         if held.over is False and end <= self._fired:
-            reset(held)
+            start_anew(held)
             held.shown, held.open, held.over = True, False, True
         return held
 

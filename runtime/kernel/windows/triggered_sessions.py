@@ -9,7 +9,7 @@ from ..stateful_operator import keyless
 from ..time.bounds import END, START
 from .context import WindowContext
 from .sessions import SessionOperator, SessionState
-from .triggers import due, mark_fired, merge_states, observe, reset
+from .triggers import due, mark_fired, merge_states, observe, start_anew
 
 A = TypeVar("A")
 
@@ -52,12 +52,12 @@ class TriggeredSessionOperator(SessionOperator):
         if len(joined) != 1:
             merge_states(united, like)
         elif not like:
-            reset(united)
+            start_anew(united)
         return united
 
     def _mark_fired(self, span: Any) -> None:
         super()._mark_fired(span)
-        reset(span)
+        start_anew(span)
 
     def _after_message(self, key: bytes, span: Any, time: int, *, timed: bool) -> None:  # noqa: ARG002 - of triggers
         span.pending = span.last + self._gap + 1 <= self._fired
@@ -95,7 +95,7 @@ class TriggeredSessionOperator(SessionOperator):
                 continue
             limit = self._limit(span)
             if limit <= time:
-                reset(span)
+                start_anew(span)
                 if span.pending:
                     self._fire(key, span, "late")
                     changed = True

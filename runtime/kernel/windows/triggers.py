@@ -52,7 +52,7 @@ def mark_fired(trigger: Trigger, state: TriggerState) -> None:
     state.due_first = state.due_last = END
 
 
-def reset(state: TriggerState) -> None:
+def start_anew(state: TriggerState) -> None:
     """Start with another trigger, which has seen no message."""
     state.seen = 0
     state.due_first = state.due_last = END

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from ...process.clock import wall_clock
-from ...systems.errors import outside
+from ...systems.errors import offset_outside
 from ...systems.log.reader import LogReader
 from ..lowering.shipped_plan import ShippedPlan
 from ..rows import SPARK_SCHEMA, arrow_batch
@@ -137,7 +137,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for stream, ends in target.items():
             for number, (at, end) in enumerate(zip(begun.streams[stream], ends, strict=True)):
                 if at > end:
-                    raise outside(stream, number, at, 0, end, f"log:{self._options.directory}")
+                    raise offset_outside(stream, number, at, 0, end, f"log:{self._options.directory}")
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The ranges of a batch, one for each partition that has records, and its control partitions."""

@@ -30,7 +30,7 @@ class Levels:
     clocked: bool
 
     def may_idle(self, stream: str, producer: int) -> bool:
-        """Whether a silent producer is not waited for: a source with `idle_after`, or a bucket. Never without a clock."""
+        """Whether a silent producer is not waited for: of a source with `idle_after`, or a bucket; needs a clock."""
         waits = self.patience.get(stream, ())
         # A stream without waits comes from buckets, which report themselves as idle.
         return self.clocked and (not waits or waits[producer] is not None)

@@ -111,7 +111,7 @@ def make_struct(
 ) -> Any:
     """A new Struct class in a worker, without its methods, which `fill_struct` sets: they may refer to it."""
     space: dict[str, Any] = {"__module__": module, "__qualname__": qualname}
-    space["__annotations__"] = {field: kind for field, kind, _ in fields}
+    space["__annotations__"] = {field: type_ for field, type_, _ in fields}
     space |= {field: msgspec.field(**arguments) for field, _, arguments in fields if arguments}
     return new_class(name, bases, options, lambda namespace: namespace.update(space))
 

@@ -84,7 +84,7 @@ def _starts(
     return read(file, dict[str, list[int]])
 
 
-def start(
+def start_query(
     query: QueryPlan, connection: Connection, session: SparkSession, settings: Settings, ends: Offsets | None
 ) -> StreamingQuery:
     """Start a query. With `ends` it stops when it has read up to these offsets and has fired all windows."""

@@ -6,7 +6,7 @@ from itertools import groupby
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ..contract import RecordBatch, StreamPartition
-from ..errors import outside
+from ..errors import offset_outside
 from .clients import ConnectionMonitor, consumer_client, read_committed_client
 from .cluster import Cluster
 from .errors import GONE, TRANSIENT, out_of_reach, refused, starved
@@ -62,7 +62,7 @@ class KafkaConsumer:
         starts, ends = self._cluster.offsets.starts(positions), self._cluster.offsets.log_ends(positions)
         for place, offset in positions.items():
             if not starts[place] <= offset <= ends[place]:
-                raise outside(*place, offset, starts[place], ends[place], self._settings.url)
+                raise offset_outside(*place, offset, starts[place], ends[place], self._settings.url)
         self._buffers = {place: PrefetchBuffer(place, offset) for place, offset in positions.items()}
         self._ready = {}
         streams = {stream for stream, _ in positions}
@@ -159,7 +159,7 @@ class KafkaConsumer:
                     self._ready[place] = buffer
         elif code == KafkaError._AUTO_OFFSET_RESET and buffer is not None:
             start, end = self._cluster.offsets.starts([place])[place], self._cluster.offsets.log_ends([place])[place]
-            raise outside(*place, buffer.position, start, end, self._settings.url)
+            raise offset_outside(*place, buffer.position, start, end, self._settings.url)
         elif code in GONE:
             self._cluster.check([place])  # which raises, unless it has come back meanwhile
         elif code in TRANSIENT:

@@ -8,7 +8,7 @@ from pathlib import Path
 from socket import gethostname
 
 from ...process.data_files import make_folder
-from ..errors import claimed
+from ..errors import already_claimed
 from .disk import Descriptor, explained, read_all, write_all
 
 _HOLDER_BYTES = 400
@@ -30,7 +30,7 @@ def claim(directory: Path, pipeline: str, container: str, where: str = "") -> It
                 fcntl.flock(file.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 holder = read_all(file.number, _HOLDER_BYTES, 0).decode(errors="replace")
-                raise claimed(pipeline, container, where or f"log:{directory}", holder) from None
+                raise already_claimed(pipeline, container, where or f"log:{directory}", holder) from None
             os.ftruncate(file.number, 0)
             write_all(file.number, f"process {os.getpid()} on {gethostname()}".encode(), 0)
         try:

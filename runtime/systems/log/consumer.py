@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ..contract import RecordBatch, StreamPartition
-from ..errors import outside
+from ..errors import offset_outside
 from .index import extents_of
 from .lazy_journal import LazyJournal
 from .partition_reader import PartitionReader, segment_files
@@ -35,7 +35,7 @@ class LogConsumer:
         for (stream, partition), offset in positions.items():
             extents = extents_of(index, self._directory, stream, partition)
             if not extents.start <= offset <= extents.end:
-                raise outside(stream, partition, offset, extents.start, extents.end, f"log:{self._directory}")
+                raise offset_outside(stream, partition, offset, extents.start, extents.end, f"log:{self._directory}")
             readers[stream, partition] = PartitionReader(self._directory, self._files, stream, partition, offset)
         self._readers = readers
 

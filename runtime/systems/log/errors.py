@@ -43,7 +43,7 @@ def damaged_mark(segment: Path) -> SystemProblem:
     return lost(wrong, expected, segment.parents[3])
 
 
-def foreign(directory: Path, version: str, expected: int) -> SystemProblem:
+def unknown_format(directory: Path, version: str, expected: int) -> SystemProblem:
     """The format of a journal is unknown to this version of the library."""
     wrong = f"the log has the format {version}: another version of this library wrote it"
     remedy = "use that version, or another directory"

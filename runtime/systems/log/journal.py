@@ -12,7 +12,7 @@ from ....dsl.errors import SystemProblem
 from ...process.data_files import check_owner, make_folder
 from . import frames, marks
 from .disk import Descriptor, exists, explained, locked, read_all, sync_data, write_all
-from .errors import absent, damaged, foreign, gone, lost
+from .errors import absent, damaged, gone, lost, unknown_format
 from .index import JournalEntry, LogIndex, Snapshot
 
 VERSION = 2
@@ -139,7 +139,7 @@ class Journal:
         # The entry is in already, so what fails from here on is no failure of `add`; the next one tries again.
         with suppress(OSError, SystemProblem):
             marks.write(self._held, self._position, self._marks_place)
-            self._marks_place = marks.after(self._marks_place)
+            self._marks_place = marks.place_after(self._marks_place)
             if self._good > max(self._compact_bytes, 4 * self._snapshot_bytes):
                 self._replace(self._index)
 
@@ -311,7 +311,7 @@ class Journal:
         try:
             entry = _decoder.decode(payload)
         except msgspec.DecodeError as error:
-            raise foreign(self.directory, "unknown", VERSION) from error
+            raise unknown_format(self.directory, "unknown", VERSION) from error
         if isinstance(entry, Snapshot) and not 1 <= entry.version <= VERSION:
-            raise foreign(self.directory, str(entry.version), VERSION)
+            raise unknown_format(self.directory, str(entry.version), VERSION)
         return entry

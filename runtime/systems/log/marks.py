@@ -27,7 +27,7 @@ MARK_BYTES = 2 * _SLOT_BYTES
 
 
 @lru_cache(maxsize=4)
-def encoded(position: int) -> bytes:
+def encoded_mark(position: int) -> bytes:
     """The bytes of one slot: a frame with its own check sum, so that a mark cut by a crash is told from a whole one."""
     return frames.make(0, [_POSITION.pack(position)])
 
@@ -35,19 +35,19 @@ def encoded(position: int) -> bytes:
 def place_of(data: bytes) -> int:
     """Where in the start of a file the next mark goes: where none is whole, else in the place of the older.
 
-    >>> place_of(encoded(8) + encoded(7)) == after(0)
+    >>> place_of(encoded_mark(8) + encoded_mark(7)) == place_after(0)
     True
     """
     first, second = _position(data, 0), _position(data, _SLOT_BYTES)
     return 0 if first is None or (second is not None and first < second) else _SLOT_BYTES
 
 
-def after(place: int) -> int:
+def place_after(place: int) -> int:
     """Where the next mark goes after one at a place."""
     return _SLOT_BYTES - place
 
 
-UNPUBLISHED = 2 * encoded(0)
+UNPUBLISHED = 2 * encoded_mark(0)
 """The start of a segment of which nothing is published yet."""
 
 
@@ -71,7 +71,7 @@ def _position(data: bytes, at: int) -> int | None:
     if len(mark) < _SLOT_BYTES:
         return None
     position: int = _POSITION.unpack_from(mark, frames.HEADER_BYTES)[0]
-    return position if mark == encoded(position) else None
+    return position if mark == encoded_mark(position) else None
 
 
 def start_of(number: int) -> bytes:
@@ -93,12 +93,12 @@ def write(number: int, position: int, place: int) -> None:
 
     It is not synced: after a power cut an older mark says less, and nothing wrong.
     """
-    write_all(number, encoded(position), place)
+    write_all(number, encoded_mark(position), place)
 
 
 def write_anew(number: int, position: int) -> None:
     """Write a mark in place of all that an open file has."""
-    write_all(number, 2 * encoded(position), 0)
+    write_all(number, 2 * encoded_mark(position), 0)
 
 
 def newest(directory: Path) -> tuple[int, Path]:

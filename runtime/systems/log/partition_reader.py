@@ -8,7 +8,7 @@ import msgspec
 from ....dsl.errors import SystemProblem
 from ....dsl.message import Record
 from ..contract import RecordBatch
-from ..errors import outside
+from ..errors import offset_outside
 from . import frames
 from .disk import OpenFiles, explained, read_all
 from .errors import missing_records
@@ -54,7 +54,7 @@ class PartitionReader:
             return None
         if first < extents.start:
             where = f"log:{self._directory.parents[2]}"
-            raise outside(self._stream, self._partition, first, extents.start, extents.end, where)
+            raise offset_outside(self._stream, self._partition, first, extents.start, extents.end, where)
         limit = min(limit, end - first)
         records, self._ahead = self._ahead, []
         size = 0

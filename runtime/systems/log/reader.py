@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..contract import RecordBatch
-from ..errors import outside
+from ..errors import offset_outside
 from .index import Extents, extents_of, partitions_of
 from .journal import Journal
 from .partition_reader import PartitionReader, segment_files
@@ -38,7 +38,7 @@ class LogReader:
         extents = extents_of(self._opened().refresh(), self._directory, stream, partition)
         for offset in (start, end):
             if not extents.start <= offset <= extents.end:
-                raise outside(stream, partition, offset, extents.start, extents.end, f"log:{self._directory}")
+                raise offset_outside(stream, partition, offset, extents.start, extents.end, f"log:{self._directory}")
         reader = PartitionReader(self._directory, segment_files(), stream, partition, start)
         return _batches(reader, extents, max_records, end)
 

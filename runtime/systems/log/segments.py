@@ -91,7 +91,7 @@ class Segments:
         place = marks.place_of(marks.start_of(number)) if own is None else own.mark_place
         marks.write(number, position, place)
         if own is not None:
-            own.mark_place = marks.after(place)
+            own.mark_place = marks.place_after(place)
 
     def keep(self, extents: Iterable[Extent]) -> None:
         """Make these extents durable, and keep them when the writer closes."""

@@ -121,7 +121,7 @@ def frame_of(
     column = MARGIN + indent + widest + 8
     left = round(max(head, column + key + (14 if key else 6)))
     axis = axis_of(times, left, WIDTH - MARGIN - _BEHIND)
-    named = (entry.message.key for entry in shown(run, options) if entry.message.key is not None)
+    named = (entry.message.key for entry in drawn_messages(run, options) if entry.message.key is not None)
     signs = {key: number for number, key in enumerate(dict.fromkeys(map(key_label, named)))}
     return FigureFrame(run, options, axis, signs, MARGIN + indent, round(column))
 
@@ -138,7 +138,7 @@ def _note(pane: Pane[Any, Any]) -> str:
     return ", ".join(parts)
 
 
-def shown(run: Recording, options: Options) -> Iterator[RecordedMessage]:
+def drawn_messages(run: Recording, options: Options) -> Iterator[RecordedMessage]:
     """The messages of the streams that are drawn, in the order in which they came."""
     for step in run.steps:
         yield from wanted(step.sent, options)
@@ -165,7 +165,7 @@ def look_of(step: Step) -> MarkLook:
 
 def _times(run: Recording, options: Options) -> Iterator[int]:
     """All times that the axis must contain."""
-    for entry in shown(run, options):
+    for entry in drawn_messages(run, options):
         pane, interval = pane_of(entry, options), options.intervals.get(entry.lane.stream)
         if pane is not None and pane.window != EVERYTHING:
             yield from (pane.window.start, pane.window.end)

@@ -13,11 +13,11 @@ from .frame import (
     WIDTH,
     FigureFrame,
     Options,
+    drawn_messages,
     frame_of,
     look_of,
     pane_of,
     samples,
-    shown,
     wanted,
 )
 from .labels import key_label, title_of
@@ -41,7 +41,7 @@ class _Page:
 
 def by_step(run: Recording, options: Options) -> Figure:
     """Lay a run out: time from left to right, and the order in which things happened from top to bottom."""
-    messages = list(shown(run, options))
+    messages = list(drawn_messages(run, options))
     titles, keys = (
         (title_of(entry.lane.stream) for entry in messages),
         (key_label(entry.message.key) for entry in messages),

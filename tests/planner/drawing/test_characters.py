@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fluvial.planner.drawing.characters import clean, columns, shorten, usual, width_of
+from fluvial.planner.drawing.characters import clean, column_count, shorten, usual, width_of
 from tests.planner.drawing.samples import texts
 
 
@@ -28,7 +28,7 @@ def test_the_widths_of_ascii_are_known() -> None:
 
 
 def test_columns_of_a_terminal() -> None:
-    assert [columns(text) for text in ("abc", "漢字", "e\u0301", "")] == [3, 4, 1, 0]
+    assert [column_count(text) for text in ("abc", "漢字", "e\u0301", "")] == [3, 4, 1, 0]
 
 
 def test_control_characters_and_turns_of_direction_are_replaced() -> None:

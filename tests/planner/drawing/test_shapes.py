@@ -1,6 +1,6 @@
 """How ways become paths."""
 
-from fluvial.planner.drawing.geometry import Point, joined
+from fluvial.planner.drawing.geometry import Point, joined_ways
 from fluvial.planner.drawing.shapes import path_of
 
 
@@ -18,5 +18,5 @@ def test_half_turns_lead_below_on_the_way_down_and_above_on_the_way_up() -> None
 
 
 def test_points_that_change_nothing_are_left_out() -> None:
-    assert joined((Point(0, 0), Point(0, 9)), (Point(0, 9), Point(0, 20))) == (Point(0, 0), Point(0, 20))
-    assert len(joined((Point(0, 0), Point(0, 9), Point(4, 9), Point(4, 0)))) == 4
+    assert joined_ways((Point(0, 0), Point(0, 9)), (Point(0, 9), Point(0, 20))) == (Point(0, 0), Point(0, 20))
+    assert len(joined_ways((Point(0, 0), Point(0, 9), Point(4, 9), Point(4, 0)))) == 4

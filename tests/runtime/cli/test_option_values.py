@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from fluvial.dsl import UsageError
-from fluvial.runtime.cli.option_values import by_stream, count, duration, named_system, pairs, read_properties, size
+from fluvial.runtime.cli.option_values import (
+    named_system,
+    pairs,
+    parsed_count,
+    parsed_duration,
+    read_properties,
+    size,
+    values_by_stream,
+)
 from fluvial.runtime.systems import KafkaSystem
 
 
@@ -27,7 +35,7 @@ def test_pairs_are_split_at_the_first_sign() -> None:
 )
 def test_pairs_that_are_wrong(given: list[str], text: str, remedy: str) -> None:
     with pytest.raises(UsageError) as caught:
-        pairs("--partitions", given, "STREAM=N", count)
+        pairs("--partitions", given, "STREAM=N", parsed_count)
     assert str(caught.value).startswith(f"--partitions {text}")
     assert remedy in str(caught.value).rpartition("\n  to do: ")[2]
 
@@ -36,13 +44,13 @@ def test_pairs_that_are_wrong(given: list[str], text: str, remedy: str) -> None:
     ("text", "ms"), [("500ms", 500), ("2s", 2000), ("1.5min", 90_000), ("1 h", 3_600_000), ("1d", 86_400_000)]
 )
 def test_durations(text: str, ms: int) -> None:
-    assert duration("--commit-interval", text) == timedelta(milliseconds=ms)
+    assert parsed_duration("--commit-interval", text) == timedelta(milliseconds=ms)
 
 
 @pytest.mark.parametrize("text", ["500", "5m", "-1s", "", "1s2s"])
 def test_durations_need_a_unit(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        duration("--commit-interval", text)
+        parsed_duration("--commit-interval", text)
     assert str(caught.value) == (
         f"--commit-interval {text}\n  at the command line\n  expected: a number with a unit: ms, s, min, h or d\n"
         "  to do: write --commit-interval 500ms"
@@ -112,8 +120,8 @@ def test_a_size_that_is_none(text: str) -> None:
 
 
 def test_values_by_stream() -> None:
-    assert by_stream("--key-field", []) == {}
-    assert by_stream("--key-field", ["id", "orders=customer", "names=a.b"]) == {
+    assert values_by_stream("--key-field", []) == {}
+    assert values_by_stream("--key-field", ["id", "orders=customer", "names=a.b"]) == {
         "": "id",
         "orders": "customer",
         "names": "a.b",
@@ -123,4 +131,4 @@ def test_values_by_stream() -> None:
 @pytest.mark.parametrize("given", [["id", "of"], [""], ["orders=a", "orders=b"], ["=a"], ["orders="]])
 def test_values_by_stream_that_are_none(given: list[str]) -> None:
     with pytest.raises(UsageError, match="--key-field"):
-        by_stream("--key-field", given)
+        values_by_stream("--key-field", given)

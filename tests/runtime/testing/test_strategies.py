@@ -73,7 +73,7 @@ def test_without_hypothesis_the_strategies_name_what_to_install() -> None:
     [
         (lambda: records(Click, usr=st.text()), "Click has no field 'usr'", "one of user, at", "write user="),
         (lambda: records(Click, page=st.text()), "Click has no field 'page'", "one of user, at", "leave out page="),
-        (lambda: untyped("Click"), "kind='Click'", "a type", "pass the class"),
+        (lambda: untyped("Click"), "type_='Click'", "a type", "pass the class"),
         (lambda: times_of(out_of_order=5), "out_of_order is 5", "a timedelta", "timedelta(seconds=...)"),
         (lambda: times_of(count=-1), "count=-1", "not negative", "a whole number"),
     ],

@@ -7,7 +7,7 @@ from fluvial.planner.drawing.layering.coordinates import rising
 from fluvial.planner.drawing.layering.layered import layered
 from fluvial.planner.drawing.layering.order import crossings, ordered
 from fluvial.planner.drawing.layering.ranks import backward, ranks
-from fluvial.planner.drawing.layering.rows import Item, Link, rows_of
+from fluvial.planner.drawing.layering.rows import Item, Link, in_rows
 
 
 def items(names: str) -> list[Item]:
@@ -41,13 +41,13 @@ def test_the_link_that_closes_a_circle_leads_backward() -> None:
 
 
 def test_a_crossing_that_need_not_be_is_removed() -> None:
-    rows = rows_of(items("abcd"), links("ad", "bc"))
+    rows = in_rows(items("abcd"), links("ad", "bc"))
     assert crossings(rows, rows.rows) == 1
     assert crossings(rows, ordered(rows).rows) == 0
 
 
 def test_a_long_link_gets_a_joint_in_each_row_that_it_passes() -> None:
-    rows = rows_of(items("abc"), links("ab", "bc", "ac"))
+    rows = in_rows(items("abc"), links("ab", "bc", "ac"))
     assert [len(row) for row in rows.rows] == [1, 2, 1]
     assert [len(chain) for chain in rows.chains] == [1, 1, 2]
 

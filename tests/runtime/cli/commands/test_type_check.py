@@ -8,7 +8,7 @@ import pytest
 from msgspec import Struct
 
 from fluvial.dsl import Pane, Serde
-from fluvial.runtime.cli.commands.type_check import foreign
+from fluvial.runtime.cli.commands.type_check import foreign_classes
 
 
 class Point:
@@ -44,17 +44,17 @@ class Boxed(Struct):
     [int, str, bytes, datetime, Any, None, list[Tree], Tree, Sized, Pane[str, int], dict[str, Literal["a"] | None]],
 )
 def test_types_that_json_holds(kind: object) -> None:
-    assert foreign(kind) == []
+    assert foreign_classes(kind) == []
 
 
 @pytest.mark.parametrize("kind", [Point, list[Point], Point | None, Lined, Pair, Boxed, Pane[str, Lined]])
 def test_types_that_json_does_not_hold(kind: object) -> None:
-    assert foreign(kind) == ["Point"]
+    assert foreign_classes(kind) == ["Point"]
 
 
 def test_a_union_that_nobody_could_tell_apart() -> None:
-    assert foreign(dict[str, Point] | Point) == ["dict[str, Point] | Point"]
+    assert foreign_classes(dict[str, Point] | Point) == ["dict[str, Point] | Point"]
 
 
 def test_a_serde_holds_what_it_likes() -> None:
-    assert foreign(Serde("point", Point, lambda _: b"", lambda _: Point())) == []
+    assert foreign_classes(Serde("point", Point, lambda _: b"", lambda _: Point())) == []

@@ -14,8 +14,8 @@ from fluvial.runtime.kernel.windows.triggers import (
     mark_fired,
     merge_states,
     observe,
-    reset,
     slot_of,
+    start_anew,
 )
 
 
@@ -49,7 +49,7 @@ def test_a_trigger_that_has_fired_begins_again_if_it_repeats(repeats: bool, seen
 
 def test_another_trigger_begins_anew() -> None:
     state = State(OVER, 1, 2)
-    reset(state)
+    start_anew(state)
     assert state == State()
 
 
