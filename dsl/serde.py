@@ -188,6 +188,7 @@ def untyped_serde() -> Serde[Any]:
     return Serde("json", Any, json_encoder(), msgspec.json.Decoder().decode, layout=_OURS)
 
 
+# What eight bytes hold: keys that are int are written like the longs of Kafka's own serializer.
 _MIN, _MAX = -(2**63), 2**63 - 1
 
 

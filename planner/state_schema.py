@@ -9,6 +9,7 @@ from .type_history import merged_types
 from .type_reading import obstacle
 from .type_schema import TypeSchema, schema_text
 
+# What an operator has more in a later version needs no new number: facts that one record lacks are not compared.
 VERSION = 1
 PARTITIONS = "partitions"
 """The fact that says over how many tasks the keys are spread."""

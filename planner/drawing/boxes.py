@@ -47,6 +47,7 @@ _WIDEST_TITLE = 340.0
 _SIDE = 14.0
 # Half circles take their width from within the box, where text must not stand.
 _ROUND = 20.0
+# Less than at the sides, since a line is higher than its letters, and so brings space above them itself.
 _ABOVE = 8.0
 # Narrower nodes would be higher than wide, and their arrows hard to tell apart.
 _LEAST = 84.0

@@ -9,7 +9,9 @@ from .shapes import outline
 from .xml import element, escaped
 
 _FONT = Font(11, 16)
+# Eight more than a swatch is high, so that those of two rows do not touch.
 _ROW = 24.0
+# Wider than it is high, or the ends of a stream, two half circles, would leave a disc.
 _SWATCH = 26.0
 _TEXTS: dict[Look, str] = {
     "non-terminal": "non-terminal: passes on",

@@ -13,6 +13,7 @@ from .shapes import edge_shape, label_shape, node_shape, stage_shape
 from .views import scene
 from .xml import element, escaped
 
+# That of the drawing (`layout.py`): the legend below begins where the outermost box does.
 _MARGIN = 16.0
 
 

@@ -29,7 +29,7 @@ def wrong_option(option: str, given: str, expected: str, remedy: str = "") -> Us
 def pairs(option: str, given: Sequence[str], form: str, value: Callable[[str], T]) -> dict[str, T]:
     """The values of an option that is written `NAME=VALUE` and may be repeated, by name.
 
-    >>> pairs("--partitions", ["clicks=4"], "STREAM=N", count)
+    >>> pairs("--partitions", ["clicks=4"], "STREAM=N", parsed_count)
     {'clicks': 4}
     """
     values: dict[str, T] = {}

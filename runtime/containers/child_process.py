@@ -28,6 +28,7 @@ from ..process.standard_streams import forgiving_stderr
 from ..report import Progress, Report
 from ..systems.open import Opening, opened
 
+# As shells tell of a process that SIGINT has ended: 128 and its number.
 INTERRUPTED = 130
 LOGGERS = (TIMES, STREAMS, TABLES)
 

@@ -2,11 +2,13 @@
 
 from collections import deque
 
+# Short, since messages wait meanwhile; after six restarts in a row it has come to the longest.
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
 """The pause before a restart, in seconds; it doubles from restart to restart, up to the longest."""
 STEADY_SECONDS = 10.0
 """After a container has lived for so long, its next restart has the first pause again."""
+# Ten quick deaths take 53 s with the pauses between them, so they count together; one a day never adds up.
 WINDOW_SECONDS = 600.0
 
 

@@ -19,6 +19,7 @@ from ..systems.open import opening
 from .child_process import ChildConfig
 from .supervisor import supervise
 
+# Their growing pauses add up to 53 s, in which a broker may come back.
 MOST_RESTARTS = 10
 
 

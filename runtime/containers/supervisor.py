@@ -31,7 +31,9 @@ from .restart_policy import RestartPolicy
 
 RESTARTED = (SystemProblem.exit_code, NoProgressError.exit_code)
 """Exit codes after which a restart may help."""
+# As often as containers report: in between the sum would be the same.
 PROGRESS_SECONDS = 1.0
+# What a pipe of Linux holds, so that one read empties it.
 _READ_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 16
 """The most bytes of a line from a container's stderr; a longer one is printed in pieces."""

@@ -17,6 +17,7 @@ LOGGER = "fluvial.times"
 
 FIRST_LIKELY = 315_532_800_000
 """1980 in ms since epoch. A timestamp in seconds, taken for ms, lies in 1970."""
+# Microseconds taken for ms lie far beyond, and dates that are planned, such as of bookings, mostly within.
 YEAR_MS = 365 * 86_400_000
 MINUTE = 60.0
 MOST_LATE = 0.1

@@ -17,6 +17,7 @@ from .access_log import Request
 from .formats import FORMATS, CsvOptions, FormatName, MalformedLine, ParsedValue, misnamed
 from .lines import MAX_LINE, LineReader, open_lines
 
+# As many as a reader of a stream takes at once (`MOST_RECORDS`), so a file takes no more memory.
 BATCH_RECORDS = 10_000
 
 _MOST_DIGITS = 40
@@ -126,6 +127,7 @@ class RecordFile:
                     self._skip(MalformedLine(self._lines.number, str(error)), error)
                 else:
                     self._some = True
+            # A pipe that sends nothing for now must not hold back the lines that it has sent.
             if self._lines.drained or len(batch) >= BATCH_RECORDS:
                 if batch:
                     yield batch

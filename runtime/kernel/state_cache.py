@@ -29,6 +29,7 @@ _TIME = Layout(">Q")
 PREFIX_SIZE = _TIME.size + 1
 """Bytes that a time adds to a prefix."""
 
+# Makes a signed time unsigned: only then do its bytes sort as the times do.
 _BIAS = 2**63
 
 LIGHT = 128

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+# A batch makes thousands of objects that live until it has landed. With Python's 700 new ones a collection they
+# would be examined again and again, in vain (docs/guide/performance.md).
 _NEW_OBJECTS, _YOUNG, _OLDER = 50_000, 20, 20
 
 

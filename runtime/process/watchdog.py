@@ -16,9 +16,11 @@ import time
 
 CHECK_SECONDS = 10.0
 """How soon the watchdog notices the end of its parent if children of that still have the socket open."""
+# Polled, since a process can wait for the end of a child, but not for that of its parent.
 PAUSE_SECONDS = 0.05
 DYING_SECONDS = 5.0
 """Time in which a killed process ends. The first process of a PID namespace cannot be killed from within."""
+# `signal.alarm` takes whole seconds alone.
 LAST_WORDS_SECONDS = 1
 KILLED = (
     b"The process was asked to stop, and a function in C kept it from hearing that: it is killed. "

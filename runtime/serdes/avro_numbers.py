@@ -34,6 +34,8 @@ NUMBERS = tuple(None if byte > 127 else (byte >> 1) ^ -(byte & 1) for byte in ra
 """The numbers of one byte, by the byte; None if more bytes follow."""
 SIZES = tuple(None if number is None or number < 0 else number for number in NUMBERS)
 """The same for numbers that must not be negative."""
+# An entry serves the timestamps of 8 s, so these cover nine hours. Then all are dropped, which is simpler than the
+# oldest alone, and costs one slow number for each 8 s.
 _MOST_UPPER = 4096
 UPPER: dict[bytes, int] = {}
 """A cache: the value of the last four bytes of a number of six bytes, by these bytes. The value is less the

@@ -6,6 +6,7 @@ Where a schema describes several messages, as a file of Protobuf does, a path to
 import struct
 
 _HEAD = struct.Struct(">bi")
+# 64 bits in groups of seven: what goes on after these is no number, and may go on without end.
 _LARGEST_VARINT = 10
 
 

@@ -19,8 +19,10 @@ T = TypeVar("T")
 
 _URL = re.compile(r"https?://[^\s,@]+(,\s*https?://[^\s,@]+)*")
 _SECRET = re.compile(r"password|secret|user\.info|token|key\.pem")
+# From a dropped connection, which the next attempt mends, to a server that starts, and is not to be flooded.
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
+# One that hangs is given up, since the next may reach another of the servers in the URL.
 _ONE_REQUEST = 10.0
 
 _REFUSED: Mapping[str, str] = {

@@ -24,6 +24,7 @@ BUFFER_BYTES = 32 << 20
 """The size of a write buffer. RocksDB writes a full one to a file while it fills another."""
 CACHE_BYTES = 128 << 20
 """The size of the cache of file blocks, which all stores of a process share."""
+# So many keys are held in memory at most. A deleted range needs none, but slows later reads.
 _FEW = 10_000
 _FILTER_BITS = 10
 """Bits of the Bloom filter for each key in files: one lookup of a missing key in a hundred reads a block."""

@@ -31,6 +31,7 @@ from ...systems.contract import ProducingSystem, StreamUse, System
 from ...systems.reads import read_to_ends
 from .type_check import foreign_classes
 
+# The exit codes of PipelineError and SystemProblem: a run would end with the same.
 WRONG = 3
 OUT_OF_REACH = 4
 

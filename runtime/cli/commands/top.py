@@ -20,6 +20,7 @@ from ...report import Progress
 from ..top_overview import Overview, overview
 from ..top_screen import screen
 
+# Addresses are asked one after the other, so one that hangs holds up the whole screen for so long.
 ANSWER_SECONDS = 5.0
 WHY_BYTES = 500
 """Most bytes shown of the text of a server's error."""

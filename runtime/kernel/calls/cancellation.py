@@ -18,6 +18,7 @@ from .threads import CallThreads
 T = TypeVar("T")
 
 GRACE_SECONDS = GRACE_MS / 1000
+# A run with calls in threads ends up to so much later than the last of them.
 REST_SECONDS = 0.002
 
 _log = logging.getLogger(__name__)

@@ -15,6 +15,7 @@ COUNTED_SECONDS = 0.25
 """A time in which a loop is blocked counts if it is no longer than this. A longer one does not count at all, since a
 call may have a timeout that is shorter than this."""
 
+# Far more than the rounding of sums of seconds, far less than 1 ms, the shortest timeout.
 _NEARLY = 1e-6
 
 

@@ -23,6 +23,7 @@ from .triggers import due, mark_fired, observe, slot_of, start_anew
 A = TypeVar("A")
 
 _NAME = Layout(">Q")
+# Makes a signed time unsigned, for a layout whose bytes sort as the times do.
 _BIAS = 2**63
 
 

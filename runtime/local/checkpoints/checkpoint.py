@@ -12,6 +12,7 @@ from ...kernel.time.position import Position
 from ...systems.contract import System
 from ..saved_record import read_saved
 
+# Another number, older or newer, is refused (`read_saved`): new fields with defaults need no new one.
 VERSION = 1
 
 OPERATOR_FACTS = ("states", "changelogs", "tables")

@@ -14,6 +14,7 @@ from ...state.contract import TaskStore
 from ...systems.contract import Consumer, ProducingAdmin, StreamPartition
 from ..stores.store_keys import prefix_of
 
+# An upper bound: a poll returns as soon as it has records.
 POLL_SECONDS = 0.1
 
 CHUNK = 10_000

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ....planner.task_assignment import Stages, assign, tasks_of
 from ..saved_record import read_saved
 
+# Another number is refused, so containers of two versions do not share a run by misunderstanding.
 VERSION = 1
 
 RunPhase = Literal["starting", "running", "done"]

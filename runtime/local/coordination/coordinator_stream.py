@@ -25,6 +25,7 @@ PATIENCE_SECONDS = 30.0
 """How long a process waits until it may write an assignment."""
 GRACE_SECONDS = 5.0
 """How long a new generation waits for containers of the last one to end."""
+# Containers that start together wait for one another a few times, and so does the first message.
 _PAUSE_SECONDS = 0.05
 
 

@@ -14,6 +14,7 @@ from ..task import LocalTask
 from ..task_metrics import TaskMetrics, task_samples
 from .end_offsets import EndOffsets
 
+# For people and supervisors; each report counts all tasks, and asks the system for the ends of streams.
 PROGRESS_SECONDS = 1.0
 PATIENCE_SECONDS = 0.5
 """How long a report waits for the end offsets of streams; after that it is given without lags."""

@@ -27,6 +27,7 @@ from ..atomic_file import read, write
 from ..lowering.levels import Levels
 from .checkpoint_log import PLANNED, batch_numbers
 
+# Any other number is refused, a lower one too: nothing converts what Spark has stored beside this record.
 VERSION = 1
 FILE = "query"
 _REMOVED = ".removed-"

@@ -16,6 +16,7 @@ from .settings import KafkaSettings
 
 PartitionOffsets = dict[StreamPartition, int]
 
+# A new request finds a leader that was just elected; the client by itself would look again after 3 s.
 _SOON = (0.1, 0.3, 0.9, 2.7)
 _LATE = 5.0
 """Seconds that a request for offsets may take: the first four requests, and all later ones."""

@@ -32,6 +32,7 @@ _EARLY = (
     "time that it takes, and have their own in the header fluvial.time"
 )
 
+# Less than the 2.5 s that a process has for closing after its last commit (`process/signals.py`).
 _TO_CLOSE = 2.0
 _PAUSE = 0.1
 

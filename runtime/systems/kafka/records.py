@@ -18,6 +18,7 @@ last header of a user's message has this name, the message gets one more, so tha
 of this name with any other value comes from another program, and is left as it is."""
 
 _TIME = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+# Times of messages have 64 bits; a header with a longer number is another program's.
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 

@@ -20,10 +20,12 @@ Client = TypeVar("Client", AdminClient, Consumer)
 Maker = Callable[[KafkaSettings, ConnectionMonitor], Client]
 """Makes the client that sends the request."""
 
+# Once a broker is back, a request waits a second more at most; one that starts is not asked more often than that.
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 _ONE_REQUEST = 10.0
 """The longest time that one attempt waits for its answer; at most half of the time there is, so that there are two."""
+# Not for ever: if it fails too, the request that follows says why.
 _TO_REFRESH = 1.0
 
 NEVER = 3600.0

@@ -11,6 +11,7 @@ from ...process.data_files import make_folder
 from ..errors import already_claimed
 from .disk import Descriptor, explained, read_all, write_all
 
+# More than `process NUMBER on HOST` ever takes: a host's name has at most 255 bytes.
 _HOLDER_BYTES = 400
 
 

@@ -15,6 +15,7 @@ from .disk import Descriptor, exists, explained, locked, read_all, sync_data, wr
 from .errors import absent, damaged, gone, lost, unknown_format
 from .index import JournalEntry, LogIndex, Snapshot
 
+# 2: the lock and the segments have marks (decision 0022). A log with a higher number is refused.
 VERSION = 2
 # The first version has no marks. It is read, and replaced when the first entry is added.
 _MARKED = 2

@@ -15,6 +15,7 @@ from .errors import missing_records
 from .index import ExtentPlace, Extents
 from .records import decode
 
+# Two of the largest frames of small records: at least one of them is whole, wherever the chunk begins.
 CHUNK_BYTES = 256 << 10
 # A batch ends early here: large records do not fill the memory, and small ones are still in the cache when used.
 BATCH_BYTES = 256 << 10

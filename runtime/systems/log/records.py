@@ -8,8 +8,10 @@ import msgspec
 
 from ....dsl.message import Record
 
+# A frame is read and decoded as a whole, also for its last record: larger ones would waste more at each start.
 FRAME_BYTES = 128 << 10
 FRAME_RECORDS = 2_000
+# Half of a frame: of records that turn out to be too large, no more are encoded in vain.
 _CHUNK_RECORDS = 1_000
 
 _ARRAY = Struct(">BI")

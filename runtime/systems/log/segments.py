@@ -15,6 +15,7 @@ from .disk import Descriptor, OpenFiles, explained, sync_data, sync_directory, w
 from .errors import unsynced
 from .index import Extent
 
+# A trim removes whole files, so up to so much stays that nobody reads; smaller ones take more descriptors.
 SEGMENT_BYTES = 64 << 20
 
 

@@ -15,6 +15,7 @@ _STEPS = (
     *(number * _DAY for number in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)),
 )
 _UNITS = ((_DAY, "days"), (_HOUR, "hours"), (_MINUTE, "minutes"), (_SECOND, "seconds"), (1, "milliseconds"))
+# Labels such as 23:59:59 have to stand side by side on what names and keys leave of 700 pixels.
 _MOST_TICKS = 8
 _NEAR = 0.34
 """The axis begins at zero if the first time is at most this share of the last one."""

@@ -21,6 +21,7 @@ WIDTH = 700.0
 MARGIN = 14.0
 HEAD = 34.0
 ROW = 24.0
+# Lower than a row, or the bars of neighbouring rows would touch.
 BAR = 17.0
 SIZE = 5.5
 """Half of the width of a mark."""

@@ -13,6 +13,7 @@ Label = Callable[[Any], str]
 HEADING = Font(12, 16, bold=True)
 TEXT = Font(12, 16)
 SMALL = Font(11, 15)
+# Together a third of the drawing's width: the rest is for the axis.
 _ROOM, _KEY = 150.0, 90.0
 
 
