@@ -103,6 +103,7 @@ class ToldSink:
     def _told(self, method: str) -> Iterator[None]:
         try:
             yield
+        # It says already where it comes from, and has an exit code of its own.
         except FluvialError:
             raise
         except Exception as error:

@@ -70,7 +70,7 @@ class LineReader:
 
     def _read(self) -> bytes:
         try:
-            # Not `read`, which would wait for a whole chunk: lines that a pipe or a terminal sends are passed on at once.
+            # Not `read`, which waits for a whole chunk: lines from a pipe or a terminal are passed on at once.
             return self._file.read1(_CHUNK)
         except (OSError, EOFError, zlib.error) as error:
             raise unreadable(self.name, error) from error

@@ -108,5 +108,6 @@ _COPIES: dict[type, Callable[[Any], Any]] = {
     frozenset: _frozenset,
     bytearray: bytearray.copy,
 }
+# Bounded, since a program may make classes as it runs, which would stay in memory.
 _MOST_KINDS = 1000
 """The most classes whose copy functions are remembered: more than pipelines have."""

@@ -50,6 +50,7 @@ def read_number(data: bytes, start: int) -> tuple[int, int]:
         shift += 7
         at += 1
     bits |= byte << shift
+    # Left to fastavro, which says what is wrong with the message.
     if bits >> 64:
         raise Unfit
     at += 1

@@ -177,6 +177,7 @@ class Registry:
     def _new_client(self) -> SchemaRegistryClient:
         timeout = min(self._patience.total_seconds(), _ONE_REQUEST)
         try:
+            # Without the client's own retries, which know nothing of the time that the user allows.
             return SchemaRegistryClient({"timeout": timeout, **self._conf, "url": self.url, "max.retries": 0})
         except (ValueError, TypeError, OSError) as error:
             wrong = f"the client of the registry at {self.url} refuses its settings: {self._hide(str(error))}"

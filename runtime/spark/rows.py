@@ -16,6 +16,7 @@ import pyarrow as pa
 from ...dsl.message import Headers, Record
 from .counts import Counts
 
+# Above all levels of a query, which are as many as its shuffles.
 OUTPUT = 1000
 """The level of rows that leave the query."""
 

@@ -72,6 +72,7 @@ def progress_of(urls: Sequence[str]) -> list[Progress]:
     if len(others) > 1:
         wrong = f"these serve more than one pipeline: {', '.join(others)}"
         raise UsageError(explain(wrong, "the addresses of one", "", "the command line"))
+    # By length first, so that container 10 comes after container 9.
     return sorted(containers, key=lambda progress: (len(progress.container), progress.container))
 
 
@@ -92,6 +93,7 @@ def labels(words: Sequence[str]) -> dict[str, str]:
     """The labels of the operators by id; empty if no container serves its plan."""
     for url in addresses(words):
         with suppress(OSError, msgspec.DecodeError), _open(f"{url}/plan.json", timeout=ANSWER_SECONDS) as answer:
+            # All containers serve the same plan, so the first answer is enough.
             return told_apart(msgspec.json.decode(answer.read(), type=_Operators).operators)
     return {}
 

@@ -232,6 +232,7 @@ class CallPool:
         retry = self._retry
         if call.error is not None and call.tries < retry.attempts and is_retried(call.error, retry):
             await self._sleep(retry.pause_ms(call.tries) / 1000)
+            # In front of messages that have not been tried: with an order, these wait for its result anyway.
             self._waiting.appendleft(call)
             self.in_flight -= 1
             return
@@ -254,6 +255,7 @@ class CallPool:
         try:
             self._abandoned.check()
         except MessageError as error:
+            # As if all attempts were used up: another one would be abandoned too, and there are too many already.
             call.error, call.tries = error, self._retry.attempts
         self._start(self._carry_on(call))
 

@@ -89,6 +89,7 @@ class LoopTime:
     def call_at(self, when: float, call: Callable[[], None]) -> LoopTimer:
         """Call a function once this time is `when`, in seconds. It is late by as long as the loop is busy then, and by
         a pulse if the loop was blocked, so that answers that arrived meanwhile are read first."""
+        # The pulse beats only while there are timers, so that a loop without them can sleep.
         if self._next == float("inf") and not self.virtual:
             self._beat()
         return LoopTimer(self, when, call)

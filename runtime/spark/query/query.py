@@ -91,6 +91,7 @@ def start_query(
     rows, outputs = connection.rows(session, query, settings, ends), connection.outputs(query)
     for level in range(1, query.levels.count):
         processor = LevelProcessor(query.shipped, level, outputs)
+        # Without Spark's notion of time: watermarks are rows, one for each producer, as on the local engine.
         rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
     writer = (
         rows.writeStream.foreachBatch(connection.writer(query))

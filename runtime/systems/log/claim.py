@@ -32,6 +32,7 @@ def claim(directory: Path, pipeline: str, container: str, where: str = "") -> It
             except BlockingIOError:
                 holder = read_all(file.number, _HOLDER_BYTES, 0).decode(errors="replace")
                 raise already_claimed(pipeline, container, where or f"log:{directory}", holder) from None
+            # The name of the last holder may be longer than this one.
             os.ftruncate(file.number, 0)
             write_all(file.number, f"process {os.getpid()} on {gethostname()}".encode(), 0)
         try:

@@ -160,10 +160,12 @@ class Journal:
         with explained("make", self.directory):
             make_folder(self.directory / "streams")
         with locked(self._lock) as lock:
+            # Another process has made it while this one waited for the lock.
             if exists(self._path):
                 return
             with explained("read", self._lock):
                 marked = self._marked(lock) or 0
+            # No new log, but one that has lost its journal: another one would hide that, and count from 0 again.
             if self._has_streams() or marked > 1:
                 raise gone(self._path)
             self._position = 1

@@ -99,6 +99,7 @@ class PartitionReader:
             if frame is None:
                 frame = frames.take(self._load(place, at, CHUNK_BYTES), 0)
             if frame is None:
+                # A single record may be larger than any chunk: its frame has all that is left of the extent at most.
                 frame = frames.take(self._load(place, at, place.stop - at), 0)
         except frames.DamagedFrame as damage:
             raise self._damaged(place, at) from damage

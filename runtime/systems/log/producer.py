@@ -94,6 +94,7 @@ class LogProducer:
         prepared = [from_token(token, self._directory) for token in tokens]
         done = publish(self._journal, self._segments, prepared, group, checkpoints, unless)
         for one in prepared if done else []:
+            # Not those of other processes, such as Spark's workers: they count their own. A token may also come twice.
             if one.writer == self._writer and one.number in self._unpublished:
                 self._unpublished.remove(one.number)
                 self._segments.published(one.extents)
@@ -110,6 +111,7 @@ class LogProducer:
 
     def close(self) -> None:
         """Drop what was staged and not prepared."""
+        # A child that was forked has the same files, and must not drop what this process has staged.
         if os.getpid() == self._process:
             self._segments.close()
         self._journal.close()
