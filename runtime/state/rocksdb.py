@@ -81,7 +81,7 @@ class RocksStore:
 
     def _open(self) -> Rdict:
         make_folder(self._folder)  # RocksDB sets no permissions on its files, so the folder is private
-        # Keys and values are bytes already. In its other mode rocksdict encodes them itself, and a put takes twice as long.
+        # Keys and values are bytes already. In its other mode rocksdict encodes them, and a put takes twice as long.
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         # Each task has a store: more threads would take the processors from the tasks.
