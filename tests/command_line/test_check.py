@@ -1,6 +1,7 @@
 """`check`: what would keep a pipeline from running, before it runs."""
 
 import json
+import sys
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -214,7 +215,7 @@ def test_an_empty_source_has_no_first_record(fluvial: Fluvial, folder: Path) -> 
 
 
 def test_spark_without_pyspark(fluvial: Fluvial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fluvial.runtime.preflight.requirements.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
     ended = fluvial("check", "letters.py", "--engine", "spark")
     assert ended.code == 3
     assert ended.out.endswith(

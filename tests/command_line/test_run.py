@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -293,7 +294,7 @@ def test_options_of_spark_are_for_spark(fluvial: Fluvial, words: list[str]) -> N
 
 
 def test_settings_of_spark_go_where_its_launcher_looks(fluvial: Fluvial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fluvial.runtime.preflight.requirements.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
     words = ["--engine", "spark", "--spark-conf", "spark.driver.memory=1g", "--spark-conf", "spark.app.name=a b"]
     ended = fluvial("run", "letters.py", *words)

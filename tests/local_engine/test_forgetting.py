@@ -1,6 +1,6 @@
 """What fires, or is forgotten, as a whole: nobody holds all of it at once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,11 @@ import pytest
 
 from engines.targets import contents
 from fluvial.dsl import KeyedStream, Pipeline, count, hopping, tumbling
+from fluvial.dsl.message import Record
 from fluvial.dsl.windows.assigners import Assigner
 from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.kernel import output_buffer
-from fluvial.runtime.kernel.output_buffer import OutputBuffer
 from fluvial.runtime.kernel.state_cache import Change
 from fluvial.runtime.kernel.windows import context as windows
 from fluvial.runtime.local.commit import changelog
@@ -21,6 +21,7 @@ from fluvial.runtime.local.commit.changelog import change_records
 from fluvial.runtime.state import MemoryStore, RocksStore
 from fluvial.runtime.state import rocksdb as rocks
 from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.systems.memory import MemoryProducer, MemoryTransaction
 
 ENTRIES: list[Change] = [
     (prefix, b"%d" % number, b"v") for prefix in (b"a\0t\0", b"a\0u\0", b"b\0t\0") for number in range(9)
@@ -77,15 +78,46 @@ def counted(by: Assigner, late: int, accumulate: bool) -> Pipeline:
     return pipeline
 
 
-def result(pipeline: Pipeline) -> list[Any]:
-    system = MemorySystem()
+class Noting(MemorySystem):
+    """Notes how many outputs are handed to it at once, at most."""
+
+    most = 0
+
+    def producer(self, name: str = "") -> MemoryProducer:
+        del name
+        return _NotingProducer(self)
+
+
+class _NotingProducer(MemoryProducer):
+    def __init__(self, system: Noting) -> None:
+        super().__init__(system._memory)
+        self._system = system
+
+    def begin(self) -> MemoryTransaction:
+        return _NotingTransaction(self._system)
+
+
+class _NotingTransaction(MemoryTransaction):
+    def __init__(self, system: Noting) -> None:
+        super().__init__(system._memory)
+        self._system = system
+
+    def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        if stream == "out":
+            self._system.most = max(self._system.most, len(records))
+        super().append(stream, partition, records)
+
+
+def result(pipeline: Pipeline) -> tuple[list[Any], int]:
+    """The outputs, and how many were handed over at once, at most."""
+    system = Noting()
     system.admin().create("in", 1)
     transaction = system.producer().begin()
     records = [(b"%03d" % (number % 90), b"%d" % (number // 100), 0, ()) for number in range(400)]
     transaction.append("in", 0, [*records, (b"000", b"60", 0, ())])
     transaction.commit()
     run(pipeline, system=system, until="end", settings=Settings(cached_entries=20))
-    return contents(system, "out")
+    return contents(system, "out"), system.most
 
 
 @pytest.mark.parametrize("late", [0, 5])
@@ -94,19 +126,10 @@ def result(pipeline: Pipeline) -> list[Any]:
     "by", [tumbling(timedelta(milliseconds=3)), hopping(timedelta(milliseconds=3), timedelta(milliseconds=1))]
 )
 def test_a_window_fires_in_pieces(by: Assigner, late: int, accumulate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = result(counted(by, late, accumulate))
-    most, drain = 0, OutputBuffer.drain
-
-    def looking(outputs: OutputBuffer) -> Iterator[tuple[str, list[Any]]]:
-        nonlocal most
-        most = max(most, len(outputs))
-        return drain(outputs)
-
-    monkeypatch.setattr(OutputBuffer, "drain", looking)
-    assert result(counted(by, late, accumulate)) == wanted
+    wanted, most = result(counted(by, late, accumulate))
     assert most >= 90
     monkeypatch.setattr(windows, "PIECE", 3)
     monkeypatch.setattr(output_buffer, "HAND_OVER_COUNT", 3)
-    most = 0
-    assert result(counted(by, late, accumulate)) == wanted
+    in_pieces, most = result(counted(by, late, accumulate))
+    assert in_pieces == wanted
     assert 3 <= most < 9

@@ -1,5 +1,8 @@
 """What the Spark engine lacks is told before anything starts."""
 
+import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from fluvial.runtime.preflight.requirements import missing
 @pytest.fixture(autouse=True)
 def pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with pyspark and without Java."""
-    monkeypatch.setattr("fluvial.runtime.preflight.requirements.find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "pyspark", module_from_spec(ModuleSpec("pyspark", None)))
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
 

@@ -1,6 +1,7 @@
 """A run is stopped all the same where code in C has made another error of the interruption."""
 
 import signal
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from fluvial.runtime import run
 from fluvial.runtime.process.interruptions import interruption, interruptions_raised
 from fluvial.runtime.process.signals import Stopped
 from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.systems.contract import StreamUse
 from fluvial.runtime.systems.memory import MemoryAdmin
 
 WRAPPED = "<built-in method> returned a result with an exception set"
@@ -23,12 +25,26 @@ def stop_within_c(number: int) -> None:
         raise SystemError(WRAPPED) from interrupted
 
 
-def stopping(number: int, monkeypatch: pytest.MonkeyPatch) -> MemorySystem:
-    """A system that is interrupted as streams are made, within a function in C."""
-    system = MemorySystem()
-    system.admin().create("in", 1)
-    monkeypatch.setattr(MemoryAdmin, "create", lambda *_: stop_within_c(number))
-    return system
+class Stopping(MemorySystem):
+    """Interrupted as streams are made, within a function in C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        super().admin().create("in", 1)
+        self._number = number
+
+    def admin(self) -> MemoryAdmin:
+        return _StoppingAdmin(self._memory, self._number)
+
+
+class _StoppingAdmin(MemoryAdmin):
+    def __init__(self, memory: Any, number: int) -> None:
+        super().__init__(memory)
+        self._number = number
+
+    def create(self, stream: str, partitions: int, use: StreamUse = "messages") -> None:
+        del stream, partitions, use
+        stop_within_c(self._number)
 
 
 def pipeline() -> Pipeline:
@@ -37,13 +53,13 @@ def pipeline() -> Pipeline:
     return words
 
 
-def test_a_run_that_has_not_begun_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(pipeline(), system=stopping(signal.SIGTERM, monkeypatch), until="end").read == {}
+def test_a_run_that_has_not_begun_is_stopped() -> None:
+    assert run(pipeline(), system=Stopping(signal.SIGTERM), until="end").read == {}
 
 
-def test_a_run_that_has_not_begun_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_has_not_begun_is_interrupted() -> None:
     with pytest.raises(KeyboardInterrupt) as interrupted:
-        run(pipeline(), system=stopping(signal.SIGINT, monkeypatch), until="end")
+        run(pipeline(), system=Stopping(signal.SIGINT), until="end")
     assert not isinstance(interrupted.value, Stopped)
 
 

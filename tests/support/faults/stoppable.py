@@ -5,18 +5,15 @@ import hashlib
 import sys
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from itertools import repeat
-from unittest.mock import patch
 
 from fluvial.dsl import Message, Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.local.coordination import coordinator_stream as coordinator
-from fluvial.runtime.process.machine import Machine
-from fluvial.runtime.systems import LogSystem, System
+from fluvial.runtime.systems import LogSystem
 
 STUCK = "stuck"
 """The message that a function does not return from."""
@@ -126,25 +123,24 @@ def pipeline_of(place: str) -> Pipeline:
     return pipeline
 
 
-@contextmanager
-def saying_when_it_waits() -> Iterator[None]:
-    """Say so when the coordinator waits for its turn."""
-    claimed = coordinator.claimed
+class Waiting(LogSystem):
+    """Says so when the coordinator first asks for its turn."""
 
-    def waiting(system: System, pipeline: str, name: str, patience: float, machine: Machine) -> object:
-        here()
-        return claimed(system, pipeline, name, patience, machine)
+    asked = False
 
-    with patch.object(coordinator, "claimed", waiting):
-        yield
+    def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
+        if container == "coordinator" and not self.asked:
+            self.asked = True
+            here()
+        return super().claim(pipeline, container)
 
 
 if __name__ == "__main__":
-    with saying_when_it_waits():
-        run(
-            pipeline_of(sys.argv[1]),
-            system=LogSystem(sys.argv[2], fsync=False),
-            settings=Settings(commit_interval=timedelta(milliseconds=1)),
-            container_id=0,
-            containers=2 if sys.argv[1] == "place" else 1,
-        )
+    place, log = sys.argv[1:]
+    run(
+        pipeline_of(place),
+        system=Waiting(log, fsync=False) if place == "place" else LogSystem(log, fsync=False),
+        settings=Settings(commit_interval=timedelta(milliseconds=1)),
+        container_id=0,
+        containers=2 if place == "place" else 1,
+    )

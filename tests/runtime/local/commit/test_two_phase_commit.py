@@ -1,6 +1,11 @@
 """Commits as values, where a system publishes prepared transactions: what is published, and what the store has then."""
 
+from pathlib import Path
+
+import pytest
+
 from engines.targets import contents
+from engines.watched import WatchedLog, WatchedStore
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
@@ -12,20 +17,21 @@ from fluvial.runtime.local.commit.two_phase_commit import TwoPhaseCommit
 from fluvial.runtime.local.stores.alignment import CommittedLog
 from fluvial.runtime.local.stores.store_keys import CHECKPOINT, META, PENDING
 from fluvial.runtime.local.task_setup import TaskSetup
-from fluvial.runtime.state import MemoryStore
+from fluvial.runtime.state import MemoryStore, TaskStore
 from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.systems.contract import PublishingSystem
 
 RECORD: Record = (b"k", b"1", 0, ())
 CHANGE = (b"n\0", b"k", b"1")
 
 
-def commits_to(system: MemorySystem) -> TwoPhaseCommit:
+def commits_to(system: PublishingSystem) -> TwoPhaseCommit:
     pipeline = Pipeline("p")
     pipeline.stream("in", value=str).send_to("out")
     return TwoPhaseCommit(CommittedLog(plan(pipeline, partitions={"in": 1}), system, system.producer(), "reset"))
 
 
-def commit_of(commits: TwoPhaseCommit, number: int, store: MemoryStore, *changelogs: str) -> TaskCommit:
+def commit_of(commits: TwoPhaseCommit, number: int, store: TaskStore, *changelogs: str) -> TaskCommit:
     """One record, one change of state, and one more message read, of a task of this number."""
     setup = TaskSetup(f"in/{number}", "in", number, store, dict.fromkeys(changelogs, ""), ["in"])
     staged_outputs = commits.staged_outputs()
@@ -63,3 +69,13 @@ def test_results_come_in_the_order_of_the_commits() -> None:
     results = run_steps(commits.commit([commit_of(commits, number, MemoryStore(), "n") for number in (2, 0, 1)]))
     assert [result.checkpoint.offsets["in"] for result in results] == [2, 0, 1]
     assert len(contents(system, "out")) == 3
+
+
+@pytest.mark.parametrize("fsync", [True, False])
+def test_a_store_is_as_safe_as_its_log_before_a_commit_is_published(tmp_path: Path, fsync: bool) -> None:
+    calls: list[str] = []
+    log = WatchedLog(tmp_path, calls.append, fsync=fsync)
+    log.admin().create("out", 1)
+    commits = commits_to(log)
+    run_steps(commits.commit([commit_of(commits, 0, WatchedStore(MemoryStore(), calls.append), "n")]))
+    assert calls == (["write", "sync", "publish"] if fsync else ["write", "publish"])

@@ -1,7 +1,7 @@
 """Taking a place: which run and generation a container joins, who is refused, and who has to go."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from datetime import timedelta
@@ -17,13 +17,13 @@ from fluvial.dsl import NoProgressError, Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report
 from fluvial.runtime.launch import checked_plan, start
-from fluvial.runtime.local.coordination import coordinator_stream as coordinator
-from fluvial.runtime.local.coordination.assignments import CoordinatorState
+from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, begin_run, join, transactional_ids
 from fluvial.runtime.local.engine import run
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.errors import Fenced
+from fluvial.runtime.systems.log.admin import LogAdmin
 from waiting import wait_until
 
 STREAM = "p-coordinator"
@@ -89,17 +89,17 @@ def more(log: LogSystem) -> None:
 
 def test_a_container_that_is_restarted_after_its_run_is_done_at_once(log: LogSystem, stack: ExitStack) -> None:
     run_both(log)
-    before = coordinator.Coordinator(log, "p").read()
+    before = Coordinator(log, "p").read()
     assert run_in(log, 0, 2).read == {}
     assert take(log, stack, 0, 2).membership.done
-    assert coordinator.Coordinator(log, "p").read() == before
+    assert Coordinator(log, "p").read() == before
 
 
 def test_a_container_that_is_restarted_once_there_is_more_to_read_begins_another_run(
     log: LogSystem, stack: ExitStack
 ) -> None:
     run_both(log)
-    before, _ = coordinator.Coordinator(log, "p").read()
+    before, _ = Coordinator(log, "p").read()
     assert before.assignment is not None
     more(log)
     again = take(log, stack, 0, 2)
@@ -288,20 +288,35 @@ def test_a_container_minds_neither_its_neighbour_nor_one_that_it_has_followed(lo
     assert take(system, stack, 0, 2).membership.run == new.membership.run
 
 
-def test_what_is_removed_while_it_is_about_to_be_read_is_not_missed(
-    log: LogSystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class _Overtaken(LogSystem):
+    """Others write once it is known where a stream starts, and before anything is read."""
+
+    def __init__(self, directory: Path, writes: Callable[[], object]) -> None:
+        super().__init__(directory, fsync=False)
+        self.writes = [writes]
+
+    def admin(self) -> LogAdmin:
+        return _OvertakenAdmin(self)
+
+
+class _OvertakenAdmin(LogAdmin):
+    def __init__(self, system: _Overtaken) -> None:
+        super().__init__(system.directory, fsync=False)
+        self._system = system
+
+    def starts(self, stream: str) -> list[int]:
+        found = super().starts(stream)
+        while self._system.writes:
+            self._system.writes.pop()()
+        return found
+
+
+def test_what_is_removed_while_it_is_about_to_be_read_is_not_missed(log: LogSystem) -> None:
     plan = checked_plan(pipeline(), log, Settings())
     begin_run(plan, log, 2, "end")
-    read = coordinator.Coordinator._read
-
-    def overtaken(self: coordinator.Coordinator, start: int) -> tuple[CoordinatorState, int]:
-        monkeypatch.setattr(coordinator.Coordinator, "_read", read)
-        begin_run(plan, log, 3, "end")
-        return read(self, start)
-
-    monkeypatch.setattr(coordinator.Coordinator, "_read", overtaken)
-    known, _ = coordinator.Coordinator(log, "p").read()
+    overtaken = _Overtaken(log.directory, lambda: begin_run(plan, log, 3, "end"))
+    known, _ = Coordinator(overtaken, "p").read()
+    assert not overtaken.writes
     assert known.assignment is not None
     assert known.assignment.containers == 3
 

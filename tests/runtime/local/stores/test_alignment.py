@@ -1,16 +1,15 @@
 """A store and its log that are not at the same commit are gone on with by nobody."""
 
 import shutil
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
 from engines.sending import Killed
 from engines.targets import contents, write
+from engines.watched import WatchedLog
 from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, SystemProblem
 from fluvial.planner import Settings
@@ -21,7 +20,6 @@ from fluvial.runtime.local.stores.store_keys import CHECKPOINT, IDENTITY, META, 
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.log import accept_loss
-from fluvial.runtime.systems.log import producer as log_producer
 from fluvial.runtime.systems.log.journal import Journal
 from generators.counters import Counter
 
@@ -54,6 +52,16 @@ def folder(log: LogSystem) -> Path:
     return log.directory / "state" / "p" / "in-0"
 
 
+def die_before_publishing(log: LogSystem) -> None:
+    """Run on one more message, and die when its commit is in the store alone."""
+
+    def die(_: str) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        run_more(WatchedLog(log.directory, die))
+
+
 def refused(log: LogSystem, wrong: str, remedy: str) -> None:
     before = outputs(log)
     error = error_of(lambda: run_more(log), SystemProblem)
@@ -71,18 +79,13 @@ def test_a_store_that_is_older_than_its_log_is_refused(log: LogSystem, folder: P
 
 
 def test_the_end_of_a_stores_own_log_that_a_power_cut_took_is_noticed(
-    log: LogSystem, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    log: LogSystem, folder: Path, tmp_path: Path
 ) -> None:
-    run_more(log)
-    close = RocksStore.close
-
-    def cut_off(store: RocksStore) -> None:
+    def cut_off(_: str) -> None:
         shutil.copytree(folder, tmp_path / "copy")  # closing it in order would leave nothing to be cut
-        close(store)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(RocksStore, "close", cut_off)
-        run_more(log)
+    run_more(log)
+    run_more(WatchedLog(log.directory, cut_off))
     shutil.rmtree(folder)
     (tmp_path / "copy").rename(folder)
     (newest,) = [file for file in folder.glob("*.log") if file.stat().st_size]
@@ -137,8 +140,7 @@ def test_a_commit_that_a_crash_left_in_the_store_alone_is_published(log: LogSyst
     if before == "second":
         run_more(log)
     known = outputs(log)
-    with patch.object(log_producer.LogProducer, "publish", side_effect=Killed), pytest.raises(Killed):
-        run_more(log)
+    die_before_publishing(log)
     assert outputs(log) == known
     assert run_more(log) == [*range(1, len(known) + 3)]
 
@@ -155,29 +157,6 @@ def test_a_store_without_numbers_is_adopted(log: LogSystem, folder: Path) -> Non
         assert store.get(META, IDENTITY) == log.producer().identity.encode()
 
 
-@pytest.mark.parametrize("fsync", [True, False])
-def test_a_store_is_as_safe_as_its_log_before_a_commit_is_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: bool
-) -> None:
-    calls: list[str] = []
-
-    def noting(owner: type, name: str) -> Callable[..., None]:
-        original = getattr(owner, name)
-
-        def noted(self: object, *arguments: object) -> None:
-            calls.append(name)
-            original(self, *arguments)
-
-        return noted
-
-    for owner, name in ((RocksStore, "write"), (RocksStore, "sync"), (log_producer.LogProducer, "publish")):
-        monkeypatch.setattr(owner, name, noting(owner, name))
-    log = LogSystem(tmp_path, fsync=fsync)
-    run_more(log)
-    published = calls.index("publish")
-    assert calls[published - 2 : published] == (["write", "sync"] if fsync else ["write", "write"])
-
-
 def test_the_token_of_a_commit_is_kept_with_it(log: LogSystem, folder: Path) -> None:
     run_more(log)
     with closing(RocksStore(folder)) as store:
@@ -190,8 +169,7 @@ def cut(log: LogSystem, commits: int) -> None:
     for _ in range(commits):
         run_more(log)
     size = journal.stat().st_size
-    with patch.object(log_producer.LogProducer, "publish", side_effect=Killed), pytest.raises(Killed):
-        run_more(log)
+    die_before_publishing(log)
     with journal.open("r+b") as file:
         file.truncate(size - 1)
     accept_loss(log.directory)
@@ -209,8 +187,7 @@ def test_a_loss_that_was_accepted_is_gone_on_with_once_state_is_reset(log: LogSy
 
 def test_what_cannot_be_published_any_more_is_no_reason_against_a_reset(log: LogSystem) -> None:
     run_more(log)
-    with patch.object(log_producer.LogProducer, "publish", side_effect=Killed), pytest.raises(Killed):
-        run_more(log)
+    die_before_publishing(log)
     for file in (log.directory / "streams" / "out" / "0").glob("*.seg"):
         if not contents_of(log, file):
             file.unlink()

@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 
 from engines.targets import contents, write
+from engines.watched import WatchedStore
 from explained import error_of
 from fluvial.dsl import KeyedStream, Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import run
+from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.checkpoints.checkpoint import decode
 from fluvial.runtime.local.stores import state_moves
-from fluvial.runtime.local.stores.store_keys import prefix_of
+from fluvial.runtime.local.stores.alignment import CommittedLog
+from fluvial.runtime.local.stores.store_keys import META, prefix_of
+from fluvial.runtime.local.stores.task_stores import store_for
 from fluvial.runtime.state import RocksStore, StoreLocked
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from generators.counters import Counter
@@ -134,21 +138,22 @@ def test_what_is_in_front_of_an_operator_changes(system: System, changes: list[C
 def test_a_move_takes_little_memory_however_much_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of one entry each: what is written at once is bounded."""
     monkeypatch.setattr(state_moves, "PIECE_BYTES", 1)
-    sizes = []
-    write_all = RocksStore.write
+    stores: list[WatchedStore] = []
 
-    def noting(store: RocksStore, changes: object) -> None:
-        listed = list(changes)  # type: ignore[call-overload]
-        sizes.append(sum(key is not None and prefix != b"\0" for prefix, key, _ in listed))
-        write_all(store, listed)
+    def open_store(task: str) -> WatchedStore:
+        stores.append(WatchedStore(store_for(changed, task, log, Settings())))
+        return stores[-1]
 
     log = LogSystem(tmp_path, fsync=False)
     write(log, {"a": [[(b"%d" % number, b"x", 0, ()) for number in range(20)]]})
     run_more(log, apart())
-    monkeypatch.setattr(RocksStore, "write", noting)
+    changed = checked_plan(swapped(), log, Settings())
+    with closing(log.producer()) as producer:
+        state_moves.move_states(CommittedLog(changed, log, producer, "reset"), open_store)
+    written = [changes for store in stores for changes in store.written]
+    sizes = [sum(key is not None and prefix != META for prefix, key, _ in changes) for changes in written]
+    assert [size for size in sizes if size] == [1] * (22 + 2)  # the keys of each counter, and one entry more
     assert run_more(log, swapped()) == [[2], [2]]
-    moved = 21 + 1  # the keys of each counter
-    assert [size for size in sizes if size][:moved] == [1] * moved
 
 
 def test_a_store_that_a_move_needs_and_that_is_open_elsewhere_is_told(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A store that fails ends the run: it is no failure of the message that met it."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +12,12 @@ from typing import Any
 import pytest
 
 from engines.sending import ProducingSystem
+from engines.stages import feed, program_of
+from engines.watched import WatchedStore
 from explained import assert_explains, error_of
 from fluvial.dsl import KeyedStream, Pipeline, PipelineError, SystemProblem, aggregate, count, skip, tumbling
 from fluvial.planner import Plan, Settings, plan
+from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.state_cache import KeyedState
 from fluvial.runtime.local.stores.task_stores import every_folder, store_for
 from fluvial.runtime.state import MemoryStore, RocksStore, StoreLocked
@@ -26,22 +30,41 @@ async def at_once(value: str) -> list[str]:
     return [value]
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize("call", ["get", "scan"])
-def test_an_error_of_the_store_is_never_skipped(call: str, asynchronous: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> Any:
-        raise SystemProblem("bad block")
+def failing_in(call: str) -> Callable[[str], None]:
+    """Raises the error of a broken disk in these calls of a store."""
 
+    def told(name: str) -> None:
+        if name == call:
+            raise SystemProblem("bad block")
+
+    return told
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(("call", "time"), [("get", 0), ("scan", 10)])
+def test_an_error_of_the_store_is_never_skipped(call: str, time: int, asynchronous: bool) -> None:
     pipeline = Pipeline("p", on_error=skip())
     keyed: KeyedStream[str, str] = pipeline.stream("in", value=str, key=str)
     keyed = keyed.async_flat_map(at_once, id="call") if asynchronous else keyed
     keyed.window(tumbling(timedelta(milliseconds=10)), count(), id="w").send_to("out")
-    with PipelineDriver(pipeline) as driver:
-        driver.send("in", "x", key="k", timestamp=0)
-        driver.restart()
-        monkeypatch.setattr(MemoryStore, call, fail)
-        with pytest.raises(SystemProblem, match="bad block"):
-            driver.send("in", "x", key="k", timestamp=0 if call == "get" else 10)
+    program, store = program_of(pipeline), MemoryStore()
+
+    async def work() -> None:
+        before = StageTask(program, store, empty=True)
+        await fed(before, 0)
+        store.write(before.state.changes())
+        await fed(StageTask(program, WatchedStore(store, failing_in(call)), position=before.position()), time)
+
+    with pytest.raises(SystemProblem, match="bad block"):
+        asyncio.run(work())
+
+
+async def fed(task: StageTask, time: int) -> None:
+    """Give a task one message, and wait until it is done with it."""
+    feed(task, "in", (b"k", b"x", time, ()))
+    while task.progress.busy:
+        await asyncio.sleep(0)
+    task.check()
 
 
 CALLS: list[tuple[Callable[[RocksStore], Any], str]] = [
