@@ -12,11 +12,6 @@ from engines.targets import contents, write
 from fluvial.dsl import Pipeline, collect, count, tumbling
 from fluvial.planner import plan
 from fluvial.runtime import reset, run
-from fluvial.runtime.kernel.time.position import Position
-from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
-from fluvial.runtime.local.checkpoints.migration import migrate_checkpoints
-from fluvial.runtime.local.task_setup import TaskSetup
-from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.systems.contract import RecordBatch
 from fluvial.runtime.testing import PipelineDriver
@@ -92,31 +87,6 @@ def test_the_name_of_a_stage_moves_no_state_on_the_log(tmp_path: Path) -> None:
     run(behind_a_border(), system=log, until="end")
     assert sorted(filter(None, values(log))) == [b"1", b"1", b"2"]
     assert [folder.name for folder in (tmp_path / "state" / "p").iterdir()] == ["b-0"]
-
-
-def test_offsets_and_changelogs_come_from_whichever_name_went_furthest() -> None:
-    made = plan(counting("a", "b"), partitions={"a": 2, "b": 2})
-    kept = {
-        "b/0": Checkpoint(offsets={"b": 7}, position=Position(highs={"b": 70}), changelogs={"n": 9}),
-        "a/0": Checkpoint(
-            offsets={"a": 3, "b": 5, "z": 8},
-            position=Position(highs={"a": 30, "b": 50, "z": 80}),
-            changelogs={"n": 4, "y": 2},
-        ),
-        "b/1": Checkpoint(offsets={"b": 1}),
-        "z/0": Checkpoint(offsets={"z": 9}),
-    }
-    setups = [TaskSetup(f"a/{number}", "a", number, MemoryStore(), {"n": "p-n-changelog"}) for number in (0, 1, 2)]
-    found = migrate_checkpoints(made, setups, kept)
-    assert found == {
-        # What it had read and kept besides is carried along.
-        "a/0": Checkpoint(
-            offsets={"a": 3, "b": 7, "z": 8},
-            position=Position(highs={"a": 30, "b": 70, "z": 80}),
-            changelogs={"n": 9, "y": 2},
-        ),
-        "a/1": Checkpoint(offsets={"b": 1}),
-    }
 
 
 def windows(lateness: timedelta = timedelta(0), idle_after: timedelta | None = None) -> Pipeline:

@@ -1,0 +1,58 @@
+"""How far a task is, as it is asked from outside."""
+
+import asyncio
+from datetime import timedelta
+
+from engines.stages import feed, task_of
+from fluvial.dsl import KeyedStream, Pipeline, count, tumbling
+from fluvial.runtime.kernel.stage import StageTask
+from fluvial.runtime.kernel.time.bounds import END, START
+
+SECOND = timedelta(seconds=1)
+
+
+def counting(idle_after: timedelta | None = None) -> StageTask:
+    pipeline = Pipeline("p")
+    stream: KeyedStream[str, int] = pipeline.stream("in", key=str, value=int, idle_after=idle_after)
+    stream.window(tumbling(timedelta(milliseconds=10)), count(), id="w").send_to("out")
+    return task_of(pipeline)
+
+
+def test_a_watermark_follows_the_messages() -> None:
+    task = counting()
+    assert task.progress.watermark_of("w") == START
+    feed(task, "in", (b"k", b"1", 25, ()))
+    assert task.progress.watermark_of("w") == task.progress.reported_watermark_of("w") == 25
+
+
+def test_the_end_of_input_is_no_watermark_that_messages_gave() -> None:
+    task = counting()
+    feed(task, "in", (b"k", b"1", 25, ()))
+    task.inputs.end("in")
+    assert task.progress.watermark_of("w") == END
+    assert task.progress.reported_watermark_of("w") == 25
+
+
+def test_an_operator_is_not_idle_while_messages_come() -> None:
+    task = counting(idle_after=SECOND)
+    feed(task, "in", (b"k", b"1", 25, ()))
+    assert not task.progress.is_idle("w")
+
+
+def test_a_task_is_busy_while_a_call_is_in_flight() -> None:
+    async def later(value: int) -> list[int]:
+        await asyncio.sleep(0)
+        return [value]
+
+    async def work() -> list[bool]:
+        task = task_of(pipeline)
+        told = [task.progress.busy]
+        feed(task, "in", (None, b"1", 0, ()))
+        told.append(task.progress.busy)
+        while task.progress.busy:
+            await asyncio.sleep(0)
+        return [*told, task.progress.busy]
+
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=int).async_flat_map(later, id="call").send_to("out")
+    assert asyncio.run(work()) == [False, True, False]
