@@ -118,7 +118,6 @@ BEHAVIOUR_TESTS: Rows = {
     ),
     "runtime/kernel/stateful_operator.py": ("tests/runtime/kernel/windows/test_tumbling.py",),
     "runtime/kernel/time/operator_watermarks.py": ("tests/runtime/kernel/time/test_watermarks.py",),
-    "runtime/launch.py": ("tests/command_line/test_run.py", "tests/command_line/test_containers.py"),
     "runtime/local/commit/changelog.py": (
         "tests/runtime/local/commit/test_changelog_commit.py",
         "tests/local_engine/test_forgetting.py",
