@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pytest
 
 from fluvial.dsl import Message
-from fluvial.dsl.annotations import UNKNOWN, contradicts, element, message_value, returned, taken
+from fluvial.dsl.annotations import UNKNOWN, contradicts, element_type, message_value, returned, taken
 
 
 @dataclass
@@ -118,7 +118,7 @@ def test_only_classes_that_share_no_value_contradict(given: Any, wanted: Any, wr
     ],
 )
 def test_the_type_of_elements(type_: Any, wanted: Any) -> None:
-    assert element(type_) == wanted
+    assert element_type(type_) == wanted
 
 
 @pytest.mark.parametrize(("type_", "wanted"), [(Message[int], int), (Message, UNKNOWN), (list[int], UNKNOWN)])
