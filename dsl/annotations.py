@@ -1,9 +1,9 @@
 """Types as a program writes them: what a function's annotations say about the values it takes and gives."""
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sized
 from dataclasses import is_dataclass
-from types import FunctionType, MethodType, NoneType
+from types import FunctionType, MethodDescriptorType, MethodType, NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from .message import Message
@@ -39,11 +39,17 @@ def taken(fn: Callable[..., Any], place: int = 0) -> Any:
     >>> taken(doubled)
     <class 'int'>
     """
+    if isinstance(fn, MethodDescriptorType):  # `str.upper`
+        return fn.__objclass__ if place == 0 else UNKNOWN
+    if fn is len:
+        return Sized
     if not isinstance(fn, FunctionType | MethodType) or is_decorated(fn):
         return UNKNOWN
     try:
-        names = [*inspect.signature(fn).parameters, *[""] * (place + 1)]
-        return get_type_hints(fn).get(names[place], UNKNOWN)
+        parameters = list(inspect.signature(fn).parameters.values())
+        if place >= len(parameters) or parameters[place].default is None:
+            return UNKNOWN
+        return get_type_hints(fn).get(parameters[place].name, UNKNOWN)
     except (NameError, TypeError, AttributeError, ValueError, SyntaxError):
         return UNKNOWN
 
@@ -62,7 +68,7 @@ def is_single(type_: Any) -> bool:
     >>> is_single(int), is_single(str), is_single(list[str]), is_single(int | list[int])
     (True, True, False, False)
     """
-    return type_ is NoneType or (_is_plain(type_) and not (is_dataclass(type_) and _iterates(type_)))
+    return type_ is NoneType or (is_plain(type_) and not (is_dataclass(type_) and _iterates(type_)))
 
 
 def _iterates(type_: Any) -> bool:
@@ -80,7 +86,9 @@ def contradicts(given: Any, wanted: Any) -> bool:
     >>> contradicts(int, str), contradicts(int, float), contradicts(int, int | str)
     (True, False, False)
     """
-    if not (_is_plain(given) and _is_plain(wanted)) or {given, wanted} <= _NUMBERS:
+    if wanted is Sized:
+        return is_plain(given) and given in _NUMBERS
+    if not (is_plain(given) and is_plain(wanted)) or {given, wanted} <= _NUMBERS:
         return False
     return not (issubclass(given, wanted) or issubclass(wanted, given))
 
@@ -89,7 +97,8 @@ _NUMBERS = {int, float, bool}
 """Builtins whose values Python takes for each other's."""
 
 
-def _is_plain(type_: Any) -> bool:
+def is_plain(type_: Any) -> bool:
+    """Whether a type is a builtin or a dataclass, of which it is certain what is none of its values: None is none."""
     is_data = inspect.isclass(type_) and is_dataclass(type_) and not getattr(type_, "_is_protocol", False)
     return is_data or type_ in (str, bytes, *_NUMBERS)
 
@@ -100,6 +109,12 @@ def element_type(type_: Any) -> Any:
     origin = get_origin(type_)
     known = inspect.isclass(origin) and hasattr(origin, "__iter__") and (len(parts) == 1 or len(set(parts)) == 1)
     return parts[0] if known else UNKNOWN
+
+
+def row_of(type_: Any) -> Any:
+    """The type of the values of a mapping type: `dict[str, int]` gives int; UNKNOWN where it does not say."""
+    parts, origin = get_args(type_), get_origin(type_)
+    return parts[1] if inspect.isclass(origin) and issubclass(origin, Mapping) and len(parts) == 2 else UNKNOWN
 
 
 def message_value(type_: Any) -> Any:

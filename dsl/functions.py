@@ -21,8 +21,14 @@ def function(what: str, fn: Any, *takes: str, many: bool = False) -> None:
     require(callable(fn), PipelineError, f"{what} got {fn!r}", "a function", _NOT_A_RESULT)
     remedy = "use async_flat_map(fn, id=...), whose function is asynchronous and returns a list of values"
     waits = is_asynchronous(fn)
-    require(not waits, PipelineError, f"{what} got the asynchronous function {_name(fn)}", "a plain function", remedy)
-    wrong = f"{what} got the generator function {_name(fn)}"
+    require(
+        not waits,
+        PipelineError,
+        f"{what} got the asynchronous function {function_name(fn)}",
+        "a plain function",
+        remedy,
+    )
+    wrong = f"{what} got the generator function {function_name(fn)}"
     remedy = "return one value; flat_map takes a function that gives several, or none"
     good = many or not is_generator(fn)
     require(good, PipelineError, wrong, "a function that returns a value", remedy)
@@ -33,10 +39,42 @@ def function(what: str, fn: Any, *takes: str, many: bool = False) -> None:
 
 def _check_many(what: str, fn: Any) -> None:
     """Refuse a function that is annotated to give what is no list of values: of text each letter would be one."""
-    type_ = promised(fn)
-    wrong = f"{what} got {_name(fn)}, which returns {getattr(type_, '__name__', type_)}"
+    type_ = UNKNOWN if is_generator(fn) else promised(fn)
+    wrong = f"{what} got {function_name(fn)}, which returns {getattr(type_, '__name__', type_)}"
     remedy = "return [value], or list(text) for its letters, and annotate it so"
     require(not is_single(type_), PipelineError, wrong, "a function that returns a list of values", remedy)
+
+
+def no_list(what: str, fn: Any, remedy: str) -> None:
+    """Refuse a function that is annotated to give what is no list of values, None apart."""
+    type_ = promised(fn)
+    is_none = type_ is NoneType or is_generator(fn)
+    wrong = f"{what}, which returns {getattr(type_, '__name__', type_)}"
+    require(is_none or not is_single(type_), PipelineError, wrong, "a list of values, or None", remedy)
+
+
+def gives_message(what: str, fn: Any) -> None:
+    """Refuse a function that is annotated to return what is no message."""
+    type_ = promised(fn)
+    wrong = f"{what} got {function_name(fn)}, which returns {getattr(type_, '__name__', type_)}"
+    remedy = "return a Message, or use map, whose function takes and returns values"
+    require(not is_single(type_), PipelineError, wrong, "a function that returns a Message", remedy)
+
+
+def gives_number(what: str, fn: Any) -> None:
+    """Refuse a function that is annotated to return text or nothing, where numbers are added up."""
+    type_ = promised(fn)
+    wrong = f"{what} got {function_name(fn)}, which returns {getattr(type_, '__name__', type_)}"
+    remedy = "return a number, and annotate it; collect() keeps values of any type"
+    require(type_ not in (str, bytes, NoneType), PipelineError, wrong, "a function that returns a number", remedy)
+
+
+def takes_back(what: str, giver: str, given: Any, taker: str, *wanted: Any) -> None:
+    """Refuse what is annotated to take another type of accumulator than it will be `given`."""
+    for type_ in wanted:
+        if contradicts(given, type_):
+            wrong = f"{what}: {giver} {given.__name__}, and {taker} {type_.__name__}"
+            raise PipelineError(explain(wrong, "an accumulator of one type", "correct one of the two"))
 
 
 def check_call(what: str, fn: Any, *takes: str, of: str = "a function") -> None:
@@ -53,9 +91,9 @@ def check_call(what: str, fn: Any, *takes: str, of: str = "a function") -> None:
         signature.bind(*takes)
     except TypeError as error:
         number = plural(len(takes), "argument") if takes else "no arguments"
-        wrong = f"{what} got {_name(fn)}, which cannot be called with {number}: {error}"
+        wrong = f"{what} got {function_name(fn)}, which cannot be called with {number}: {error}"
         remedy = f"let it take {' and '.join(takes) or 'none'}, and give each further parameter a default"
-        if _name(fn) == "lambda":
+        if function_name(fn) == "lambda":
             remedy = f"write lambda {', '.join(takes)}: ..." if takes else "write lambda: ..."
         raise PipelineError(explain(wrong, f"{of} that can be called as fn({', '.join(takes)})", remedy)) from None
 
@@ -85,10 +123,13 @@ def predicate(what: str, fn: Any) -> None:
     """Refuse what `function` refuses, and a function that returns a function: as an answer that is always yes."""
     function(what, fn, "value")
     good = inspect.isclass(fn) or not _returns(_called(fn), Callable)
-    wrong, remedy = f"{what} got {_name(fn)}, which returns a function", f"call it: {what}({_name(fn)}(...))"
+    wrong, remedy = (
+        f"{what} got {function_name(fn)}, which returns a function",
+        f"call it: {what}({function_name(fn)}(...))",
+    )
     require(good, PipelineError, wrong, "a function that returns True or False", remedy)
     wrong, remedy = (
-        f"{what} got {_name(fn)}, which returns None",
+        f"{what} got {function_name(fn)}, which returns None",
         "return whether the value is to pass, and annotate it",
     )
     require(promised(fn) is not NoneType, PipelineError, wrong, "a function that returns True or False", remedy)
@@ -100,11 +141,11 @@ def timestamp_of(what: str, fn: Any, value: Any) -> None:
     function(what, fn, "value")
     wanted, gives = taken(fn), promised(fn)
     if contradicts(value, wanted):
-        wrong = f"{what} gets {value.__name__}, and {_name(fn)} takes {wanted.__name__}"
+        wrong = f"{what} gets {value.__name__}, and {function_name(fn)} takes {wanted.__name__}"
         remedy = "correct the annotation, or value= of the stream"
         raise PipelineError(explain(wrong, "a function that takes the values of the stream", remedy))
     if gives is NoneType or contradicts(gives, int):
-        wrong = f"{what} got {_name(fn)}, which returns {gives.__name__}"
+        wrong = f"{what} got {function_name(fn)}, which returns {gives.__name__}"
         raise PipelineError(explain(wrong, "a time in ms since epoch, an int", "correct it, or its annotation"))
 
 
@@ -116,13 +157,16 @@ def asynchronous(what: str, fn: Any, *takes: str, many: bool = False) -> None:
     """
     require(callable(fn), PipelineError, f"{what} got {fn!r}", "an async function", _NOT_A_RESULT)
     code = _called(fn)
-    wrong, remedy = f"{what} got the asynchronous generator {_name(fn)}", "gather the values in a list, and return it"
+    wrong, remedy = (
+        f"{what} got the asynchronous generator {function_name(fn)}",
+        "gather the values in a list, and return it",
+    )
     require(not inspect.isasyncgenfunction(code), PipelineError, wrong, "an async function that returns", remedy)
     # An object of a decorator's class: its method says nothing of what it returns either.
     wrapped = _called(inspect.unwrap(fn))
     if not (is_asynchronous(fn) or is_asynchronous(wrapped) or _may_wait(code)):
         remedy = "write it with async def; one that returns what another makes is annotated with -> Awaitable[...]"
-        raise PipelineError(explain(f"{what} got the plain function {_name(fn)}", "an async function", remedy))
+        raise PipelineError(explain(f"{what} got the plain function {function_name(fn)}", "an async function", remedy))
     check_call(what, fn, *takes, of="an async function")
     if many:
         _check_many(what, fn)
@@ -164,6 +208,7 @@ def _returns(code: Any, type_: Any) -> bool:
     return inspect.isclass(declared) and declared is not UNKNOWN and issubclass(declared, get_origin(type_) or type_)
 
 
-def _name(fn: Any) -> str:
+def function_name(fn: Any) -> str:
+    """The name of a function, as errors say it."""
     name = getattr(fn, "__name__", None) or getattr(_called(fn), "__qualname__", type(fn).__name__)
     return "lambda" if name == "<lambda>" else str(name)

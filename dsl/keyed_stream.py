@@ -9,7 +9,7 @@ from .annotations import TypeForm
 from .error_policy import Retry
 from .errors import PipelineError
 from .message import Pane
-from .operators.calls import remote_call
+from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, remote_call
 from .operators.deduplicate import checked_deduplicate
 from .operators.join import JoinRules, check_sides, checked_join, checked_lookup
 from .operators.window import WindowRules, checked_window
@@ -55,9 +55,9 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         fn: Callable[[V], Awaitable[Iterable[U]]],
         *,
         id: str,
-        max_in_flight: int | None = None,
+        max_in_flight: int = MOST_IN_FLIGHT,
         order: ops.Order = "key",
-        timeout: timedelta | None = None,
+        timeout: timedelta = TIMEOUT,
         retry: Retry | None = None,
     ) -> "KeyedStream[K, U]":
         """Turn each value into the values of `await fn(value)`, as on a `MessageStream`; the key stays."""

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from .annotations import TypeForm, is_decorated, returned
+from .annotations import TypeForm, is_decorated, is_plain, promised, returned
 from .errors import PipelineError
 from .finite import json_encoder
 from .functions import function
@@ -339,10 +339,18 @@ def checked_key(what: str, key: Any) -> Any:
     return key
 
 
-def check_returned_key(what: str, fn: Callable[..., Any], key: Any) -> None:
+def check_returned_key(what: str, fn: Callable[..., Any], key: Any, option: str = "key_type") -> None:
     """Refuse a function that is annotated to return keys of another plain type than the one that is declared."""
     given = returned(fn)
     known = all(type_ in (str, bytes, int) or _is_tuple_key(type_) for type_ in (given, key))
     good = not known or given == key or is_decorated(fn)
-    wrong = f"{what}: its function returns {type_name(given)}, and key_type={type_name(key)}"
-    require(good, PipelineError, wrong, "keys of the declared type", "correct key_type=, or the annotation")
+    wrong = f"{what}: its function returns {type_name(given)}, and {option}={type_name(key)}"
+    require(good, PipelineError, wrong, "keys of the declared type", f"correct {option}=, or the annotation")
+
+
+def check_given_key(what: str, fn: Callable[..., Any]) -> None:
+    """Refuse a function that is annotated to return what can be no key of a record."""
+    given = promised(fn)
+    good = given in (str, bytes, int) or not is_plain(given)
+    wrong, expected = f"{what}: its function returns {type_name(given)}", "str, bytes, int or a tuple of them, or None"
+    require(good, PipelineError, wrong, expected, "return str(...), or correct the annotation")

@@ -8,12 +8,12 @@ from . import operators as ops
 from .annotations import UNKNOWN, TypeForm, returned
 from .error_policy import Retry
 from .errors import PipelineError
-from .functions import function, predicate
+from .functions import function, gives_message, predicate
 from .message import Message
-from .operators.calls import checked_call, remote_call
+from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, checked_call, remote_call
 from .operators.graph import OperatorGraph
 from .remote_table import RemoteTable, check_write
-from .serde import Serde, check_returned_key, checked_key, checked_value
+from .serde import Serde, check_given_key, check_returned_key, checked_key, checked_value
 from .sink import Sink, check_sink
 from .table import Table, check_put
 from .validation import explain, require, stream_name
@@ -139,6 +139,7 @@ class MessageStream(Generic[V]):
         ['1700000000000 tea']
         """
         function("map_messages", fn, "message")
+        gives_message("map_messages", fn)
         return MessageStream(self._graph, self._add(ops.MapMessages, fn=fn))
 
     def async_flat_map(
@@ -146,18 +147,17 @@ class MessageStream(Generic[V]):
         fn: Callable[[V], Awaitable[Iterable[U]]],
         *,
         id: str,
-        max_in_flight: int | None = None,
+        max_in_flight: int = MOST_IN_FLIGHT,
         order: ops.Order = "key",
-        timeout: timedelta | None = None,
+        timeout: timedelta = TIMEOUT,
         retry: Retry | None = None,
     ) -> "MessageStream[U]":
         """Turn each value into the values of `await fn(value)`, with up to `max_in_flight` calls of a task at once.
 
         `order`: "key" keeps the results of one key in input order, "input" those of the whole task, "none" emits
-        them as they finish; a message without key is in nobody's order under "key". Each call may take `timeout`
-        (default 60 s); a call that fails is repeated as `retry` says, and then is an error of its message. A call has
-        context variables of its own.
-        `max_in_flight` is 100 messages if not given. Calls may be repeated after a crash, so they must be idempotent.
+        them as they finish; a message without key is in nobody's order under "key". Each call may take `timeout`; a
+        call that fails is repeated as `retry` says, and then is an error of its message. A call has context variables
+        of its own. Calls may be repeated after a crash, so they must be idempotent.
 
         >>> pipeline = Pipeline("priced")
         >>> async def price(item: str) -> list[int]:
@@ -282,6 +282,7 @@ class MessageStream(Generic[V]):
         stream_name(name)
         if key is not None:
             function("send_to: key", key, "value")
+            check_given_key("send_to: key", key)
         type_ = None if value is None else checked_value(f"send_to {name!r}", value)
         self._add(ops.SendTo, stream=name, key=key, value=type_)
 
@@ -306,9 +307,7 @@ class MessageStream(Generic[V]):
     def _add(self, make: type[ops.Operator], *, id: Any = ops.NAMELESS, **fields: Any) -> str:
         return self._graph.add(make, id=id, inputs=(self._tail,), **fields)
 
-    def _async(
-        self, fn: Any, id: str, max_in_flight: int | None, order: ops.Order, timeout: timedelta | None, retry: Any
-    ) -> str:
+    def _async(self, fn: Any, id: str, max_in_flight: int, order: ops.Order, timeout: timedelta, retry: Any) -> str:
         call = checked_call(f"async_flat_map {id!r}", fn, max_in_flight, order, timeout, retry)
         return self._add(ops.AsyncFlatMap, id=id, call=call)
 

@@ -1,7 +1,7 @@
 """A kind of operator has a row in the table of each phase, and one that has none is refused by name."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from fluvial.planner.descriptions import no_options
 from fluvial.planner.drawing import FORMATS
 from fluvial.planner.flow import as_given
 from fluvial.planner.kinds import PLANNER_KINDS, PlannerKind
+from fluvial.planner.kinds.contradictions import nothing_taken
 from fluvial.runtime.kernel.code.code_writer import CodeWriter
 from fluvial.runtime.kernel.code.source_text import CodePath, Variables
 from fluvial.runtime.kernel.compiler.compiler import compile_stage
@@ -56,6 +57,18 @@ def test_each_kind_has_a_row_in_the_table_of_each_phase(table: KindTable[Any]) -
     missing = sorted(kind.__name__ for kind in KINDS - set(table))
     assert not missing, f"{table._name} has no row for {', '.join(missing)}: see docs/contributing/operators.md"
     assert set(table) <= KINDS
+
+
+CALLED = {"fn", "by", "predicates", "processor", "joined", "call", "sink", "aggregate"}
+"""Fields of records in which a user's function is, or an object with one; so is each whose type is a Callable."""
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS, key=str))
+def test_a_kind_that_calls_a_function_says_what_contradicts_its_annotations(kind: type[ops.Operator]) -> None:
+    calls = {field.name for field in fields(kind) if "Callable" in str(field.type) or field.name in CALLED}
+    calls -= {"timestamp"}  # checked by the verb: its value= stands beside it
+    answers = PLANNER_KINDS._rows[kind].contradictions is not nothing_taken
+    assert answers or not calls, f"the planner's row of {kind.__name__} needs contradictions=, for {sorted(calls)}"
 
 
 def test_each_kind_is_in_the_golden_plan() -> None:

@@ -37,18 +37,14 @@ class AsyncCall:
         return (self.retry or Retry(attempts=1)).longest_ms(self.timeout)
 
 
-def checked_call(
-    what: str, fn: Any, max_in_flight: int | None, order: Order, timeout: timedelta | None, retry: Any
-) -> AsyncCall:
+def checked_call(what: str, fn: Any, max_in_flight: int, order: Order, timeout: timedelta, retry: Any) -> AsyncCall:
     """The call of a function of the user's; raises PipelineError for arguments that make none."""
     asynchronous(what, fn, "value", many=True)
-    limit = at_least_one(
-        f"{what}: max_in_flight", MOST_IN_FLIGHT if max_in_flight is None else max_in_flight, "messages"
-    )
+    limit = at_least_one(f"{what}: max_in_flight", max_in_flight, "messages")
     one_of(f"{what}: order", order, get_args(Order))
     good = retry is None or isinstance(retry, Retry)
     require(good, PipelineError, f"{what}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")
-    wait = millis(f"{what}: timeout", TIMEOUT if timeout is None else timeout, least=1)
+    wait = millis(f"{what}: timeout", timeout, least=1)
     return AsyncCall(fn=fn, max_in_flight=limit, order=order, timeout=wait, retry=retry)
 
 

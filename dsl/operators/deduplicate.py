@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ..annotations import UNKNOWN, returned
 from ..errors import PipelineError
 from ..functions import function
-from ..serde import checked_key
+from ..serde import check_returned_key, checked_key
 from ..validation import explain, millis, require
 from .base import Emits, Operator, Role
 
@@ -43,4 +43,6 @@ def checked_deduplicate(
         wrong = f"{what}: the type of what by returns is not known"
         remedy = "pass by_type=str, or annotate what the function returns"
         raise PipelineError(explain(wrong, "a type of key", remedy))
-    return {"within": span, "by": by, "by_type": checked_key(f"{what}: by", type_)}
+    key = checked_key(f"{what}: by", type_)
+    check_returned_key(f"{what}: by", by, key, "by_type")
+    return {"within": span, "by": by, "by_type": key}

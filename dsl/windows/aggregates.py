@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import isclass
 from typing import Any, Generic, TypeVar
 
-from ..annotations import UNKNOWN, returned
+from ..annotations import UNKNOWN, promised, returned, taken
 from ..errors import PipelineError
-from ..functions import function
+from ..functions import function, function_name, gives_number, takes_back
 from ..origin import Origin, here
 from ..validation import a_type, explain
 from ..verb_calls import explained_call
@@ -45,6 +46,10 @@ class Aggregate(Generic[V_contra, R_co]):
     state: Callable[[Any], Any] = field(repr=False)
     gives: Callable[[Any], Any] = field(repr=False)
     result: Callable[[Any], R_co] = field(default=_itself, repr=False)
+    taker: str = field(default="", repr=False)
+    """The user's function that is given the values, as errors name it."""
+    takes: tuple[Any, ...] = field(default=(), repr=False)
+    """The types that it is annotated to take, once for each of its arguments that is a value."""
     origin: Origin = field(repr=False)
 
 
@@ -99,6 +104,7 @@ def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
     13
     """
     function("total", fn, "value")
+    gives_number("total", fn)
     type_, check = _type_of(fn, UNKNOWN)
 
     def add(acc: Any, value: V) -> Any:
@@ -115,6 +121,8 @@ def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
         merge=merge,
         state=lambda _: type_,
         gives=lambda _: type_,
+        taker=function_name(fn),
+        takes=(taken(fn),),
         origin=here(),
     )
 
@@ -141,6 +149,8 @@ def _extreme(name: str, fn: Callable[[V], R], type_: Any, better: Callable[[Any,
         merge=merge,
         state=lambda _: state,
         gives=lambda _: known,
+        taker=function_name(fn),
+        takes=(taken(fn),),
         origin=here(),
     )
 
@@ -174,6 +184,7 @@ def mean(fn: Callable[[V], float]) -> Aggregate[V, float]:
     4.5
     """
     function("mean", fn, "value")
+    gives_number("mean", fn)
 
     def add(acc: tuple[float, int], value: V) -> tuple[float, int]:
         return acc[0] + fn(value), acc[1] + 1
@@ -193,6 +204,8 @@ def mean(fn: Callable[[V], float]) -> Aggregate[V, float]:
         state=lambda _: tuple[int | float, int],
         gives=lambda _: float,
         result=result,
+        taker=function_name(fn),
+        takes=(taken(fn),),
         origin=here(),
     )
 
@@ -229,6 +242,8 @@ def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
     'coffee'
     """
     function("reduce", fn, "one", "other")
+    name = function_name(fn)
+    takes_back("reduce", f"{name} returns", promised(fn), f"{name} takes", taken(fn), taken(fn, 1))
 
     def add(acc: V | None, value: V) -> V:
         return value if acc is None else fn(acc, value)
@@ -237,8 +252,33 @@ def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
         return UNKNOWN if value is UNKNOWN else value | None
 
     return Aggregate(
-        name="reduce", kind="reduce", init=_none, add=add, merge=fn, state=optional, gives=optional, origin=here()
+        name="reduce",
+        kind="reduce",
+        init=_none,
+        add=add,
+        merge=fn,
+        state=optional,
+        gives=optional,
+        taker=function_name(fn),
+        takes=(taken(fn), taken(fn, 1)),
+        origin=here(),
     )
+
+
+def _accumulator(init: Callable[[], Any], add: Callable[..., Any], merge: Callable[..., Any] | None, type: Any) -> Any:
+    """The type of an accumulator; raises PipelineError where nothing tells it, or functions contradict each other."""
+    made, added = init if isclass(init) else promised(init), promised(add)
+    takes_back("aggregate", "init gives", made, "add takes", taken(add))
+    takes_back("aggregate", "add returns", added, "add takes", taken(add))
+    takes_back("aggregate", "add returns", added, "type= is", type)
+    if merge is not None:
+        takes_back("aggregate", "add returns", added, "merge takes", taken(merge), taken(merge, 1))
+        takes_back("aggregate", "merge returns", promised(merge), "add returns", added)
+    type_ = next((type_ for type_ in (type, returned(add), returned(init)) if type_ is not UNKNOWN), UNKNOWN)
+    if type_ is UNKNOWN:
+        wrong = "aggregate: nothing tells the accumulator's type"
+        raise PipelineError(explain(wrong, "an annotated add or init, or type=", "annotate what add returns"))
+    return type_
 
 
 @explained_call
@@ -265,10 +305,7 @@ def aggregate(
         function("aggregate: merge", merge, "one", "other")
     if type is not UNKNOWN:
         a_type("aggregate: type", type)
-    type_ = next((type_ for type_ in (type, returned(add), returned(init)) if type_ is not UNKNOWN), UNKNOWN)
-    if type_ is UNKNOWN:
-        wrong = "aggregate: nothing tells the accumulator's type"
-        raise PipelineError(explain(wrong, "an annotated add or init, or type=", "annotate what add returns"))
+    type_ = _accumulator(init, add, merge, type)
     name = getattr(add, "__name__", "aggregate")
     return Aggregate(
         name=name,
@@ -278,5 +315,7 @@ def aggregate(
         merge=merge,
         state=lambda _: type_,
         gives=lambda _: type_,
+        taker=function_name(add),
+        takes=(taken(add, 1),),
         origin=here(),
     )

@@ -1,14 +1,15 @@
 """What the planner knows of `async_flat_map`: the type of the items that its calls return, and the limits of calls."""
 
 import inspect
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, get_args, get_origin
 
 from ...dsl import operators as ops
-from ...dsl.annotations import element_type, returned
+from ...dsl.annotations import element_type, returned, taken
 from ...dsl.operators.labels import function_name
 from ..descriptions import duration
 from ..flow import Flow
+from .contradictions import Contradiction, taking
 from .row import PlannerKind
 
 
@@ -24,6 +25,15 @@ def _awaited(type_: Any) -> Any:
     return get_args(type_)[-1] if inspect.isclass(origin) and issubclass(origin, Awaitable) else type_
 
 
+def _called(operator: ops.AsyncFlatMap) -> Callable[..., Any]:
+    return operator.call.fn
+
+
+def _of_call(operator: ops.AsyncFlatMap, inputs: list[Flow]) -> Iterator[Contradiction]:
+    fn = operator.call.fn
+    return taking(operator, function_name(fn), taken(fn), inputs)
+
+
 def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
     """Its function, the order of results, and the limits of its calls."""
     call = op.call
@@ -35,5 +45,7 @@ def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
 
 
 ROWS: Mapping[type[ops.Operator], PlannerKind] = {
-    ops.AsyncFlatMap: PlannerKind(flow=_of_awaited_items, options=_async_options),
+    ops.AsyncFlatMap: PlannerKind(
+        flow=_of_awaited_items, options=_async_options, contradictions=_of_call, typing_function=_called
+    ),
 }

@@ -1,7 +1,7 @@
 """What the planner knows of borders, `partition_by` and `broadcast`: the types that cross from one stage to the next,
 and the intermediate stream that they cross by."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...dsl import operators as ops
@@ -12,6 +12,7 @@ from ...dsl.validation import explain
 from ..descriptions import no_options
 from ..flow import Flow
 from ..stream_names import intermediate
+from .contradictions import Contradiction, of_function, of_output
 from .row import Flows, PlannerKind, if_given_value
 
 
@@ -33,6 +34,11 @@ def _declared(value: Any, inputs: list[Flow]) -> Any:
     return inputs[0].value if value is None else value
 
 
+def _of_key_and_value(operator: ops.PartitionBy, inputs: list[Flow]) -> Iterator[Contradiction]:
+    yield from of_function(operator, inputs)
+    yield from of_output(operator, inputs)
+
+
 def _partition_by_options(op: ops.PartitionBy) -> dict[str, str]:
     """The name of the function that gives messages their keys."""
     return {"key": function_name(op.fn)}
@@ -52,6 +58,7 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         options=_partition_by_options,
         declares_value=if_given_value,
         check=_check_border,
+        contradictions=_of_key_and_value,
         writes=_writes_intermediate,
     ),
     ops.Broadcast: PlannerKind(
@@ -59,6 +66,7 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         options=no_options,
         declares_value=if_given_value,
         check=_check_border,
+        contradictions=of_output,
         writes=_writes_intermediate,
     ),
 }

@@ -1,11 +1,12 @@
 """What the planner knows of joins: of two streams, of a stream with a table or a remote table, and of two tables."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from ...dsl import operators as ops
-from ...dsl.annotations import UNKNOWN, returned
+from ...dsl.annotations import UNKNOWN, element_type, promised, returned, row_of, taken
 from ...dsl.errors import PlanError
 from ...dsl.operators.labels import function_name
 from ...dsl.pipeline import Pipeline
@@ -14,6 +15,7 @@ from ..descriptions import duration, remote_options, time_options
 from ..flow import Flow, known_name, of_function, plain, without_none
 from ..sides import side_facts
 from .checks import check_keys
+from .contradictions import Contradiction, taking_keys, taking_sides
 from .row import Flows, Meaning, OperatorState, PlannerKind
 from .state_facts import key_facts, row_facts, type_of_values
 
@@ -79,6 +81,34 @@ def _check_joined_tables(operator: ops.JoinTables, flows: Flows) -> None:
     raise PlanError(explain(wrong, "a type to decode kept rows with", remedy, operator.origin))
 
 
+def _of_sides(operator: Any, inputs: list[Flow]) -> Iterator[Contradiction]:
+    return taking_sides(operator, operator.fn, (inputs[0].value, inputs[1].value), operator.how)
+
+
+def _of_rows(operator: ops.JoinTable, inputs: list[Flow]) -> Iterator[Contradiction]:
+    # None is no row of a table.
+    row = without_none(inputs[1].value)
+    return taking_sides(operator, operator.fn, (inputs[0].value, row), operator.how)
+
+
+def _of_table_rows(operator: ops.JoinTables, inputs: list[Flow]) -> Iterator[Contradiction]:
+    left, right = (without_none(flow.value) for flow in inputs)
+    return taking_sides(operator, operator.fn, (left, right), operator.how)
+
+
+def _of_lookup(operator: ops.JoinRemote, inputs: list[Flow]) -> Iterator[Contradiction]:
+    fn = operator.call.fn
+    wanted, read = taken(fn), promised(fn)
+    if operator.table.batch is not None:
+        wanted, read = element_type(wanted), row_of(read)
+    yield from taking_keys(operator, function_name(fn), wanted, inputs)
+    yield from taking_sides(operator, operator.joined, (inputs[0].value, without_none(read)), operator.how)
+
+
+def _joined(operator: ops.JoinRemote) -> Callable[..., Any]:
+    return operator.joined
+
+
 def _join_state(pipeline: Pipeline, op: ops.JoinStreams, inputs: list[Flow]) -> Meaning:
     """Facts: the key, which rows meet, the format of rows, and what the sides are. Types: those of the rows."""
     left, right = inputs
@@ -118,14 +148,20 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         flow=of_function,
         options=_join_options,
         check=_check_join,
+        contradictions=_of_sides,
         state=OperatorState(shown=_join_text, meaning=_join_state),
     ),
-    ops.JoinTable: PlannerKind(flow=of_function, options=_table_join_options, check=_check_table_join),
+    ops.JoinTable: PlannerKind(
+        flow=of_function, options=_table_join_options, check=_check_table_join, contradictions=_of_rows
+    ),
     ops.JoinTables: PlannerKind(
         flow=_of_table_join,
         options=_table_join_options,
         check=_check_joined_tables,
+        contradictions=_of_table_rows,
         state=OperatorState(shown=_joined_table_text, meaning=_joined_table_state),
     ),
-    ops.JoinRemote: PlannerKind(flow=_of_remote_join, options=_remote_join_options),
+    ops.JoinRemote: PlannerKind(
+        flow=_of_remote_join, options=_remote_join_options, contradictions=_of_lookup, typing_function=_joined
+    ),
 }

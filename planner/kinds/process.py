@@ -1,20 +1,22 @@
 """What the planner knows of `process` and of side outputs: the types that the processor's class declares, and the
 states and timers that it keeps."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 from ...dsl import operators as ops
-from ...dsl.annotations import UNKNOWN, element_type, returned
+from ...dsl.annotations import UNKNOWN, element_type, message_value, returned, taken
 from ...dsl.keyed_state import ListState, MapState, State
+from ...dsl.operators.labels import function_name
 from ...dsl.pipeline import Pipeline
-from ...dsl.processor import KeyedProcessor, Tagged, clock_of, states_of, tags_of
+from ...dsl.processor import Context, KeyedProcessor, Tagged, clock_of, states_of, tags_of
 from ...dsl.serde import Serde, key_serde
 from ..descriptions import duration, state_text
 from ..flow import Flow
 from ..state_schema import CLOCK_TIMERS, STATE
 from .checks import check_keyed
+from .contradictions import Contradiction, taking, taking_keys
 from .row import Flows, Meaning, OperatorState, PlannerKind
 from .state_facts import format_name, key_facts, layout_facts, type_of_values
 
@@ -82,6 +84,24 @@ def _check_process(operator: ops.Process, flows: Flows) -> None:
     check_keyed(operator, flows)
 
 
+def _of_processor_types(operator: ops.Process, inputs: list[Flow]) -> Iterator[Contradiction]:
+    """What its class declares, and its method is annotated to take."""
+    processor = operator.processor
+    class_name = type(processor).__name__
+    declared = (*arguments_of(type(processor), KeyedProcessor), UNKNOWN, UNKNOWN)
+    on_message = processor.on_message
+    name, context = function_name(on_message), taken(on_message, 1)
+    yield from taking(operator, name, message_value(taken(on_message)), inputs)
+    yield from taking(operator, class_name, declared[1], inputs)
+    yield from taking_keys(operator, class_name, declared[0], inputs)
+    key = get_args(context)[0] if get_origin(context) is Context else UNKNOWN
+    yield from taking_keys(operator, name, key, inputs)
+
+
+def _on_message(operator: ops.Process) -> Callable[..., Any]:
+    return operator.processor.on_message
+
+
 def _process_state(_: Pipeline, op: ops.Process, inputs: list[Flow]) -> Meaning:
     """Key, the form of each state of the processor, and whether it has timers in processing time; the types of their
     values."""
@@ -121,6 +141,8 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         flow=_of_processor,
         options=_process_options,
         check=_check_process,
+        contradictions=_of_processor_types,
+        typing_function=_on_message,
         state=OperatorState(shown=_process_text, meaning=_process_state),
     ),
     ops.Side: PlannerKind(flow=_of_side, options=_side_options),

@@ -1,13 +1,14 @@
 """The row of the planner's table: the functions by which the planner asks an operator of some kind for its types,
 options, checks, streams and state; and the answers that several kinds give."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ...dsl import operators as ops
 from ...dsl.pipeline import Pipeline
 from ..flow import Flow
+from .contradictions import Contradiction, nothing_taken
 
 Flows = Mapping[str, Flow]
 """The types that each operator emits, by its id."""
@@ -44,6 +45,11 @@ def if_given_value(operator: Any) -> bool:
     return operator.value is not None
 
 
+def own_function(operator: Any) -> Any:
+    """The `typing_function` of a kind whose values, if a function tells their type, are what `fn` returns."""
+    return getattr(operator, "fn", None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorState:
     """The state of a kind of operator: its shown type and the facts that give it a meaning, by the input types."""
@@ -58,14 +64,19 @@ class PlannerKind:
 
     `flow` returns the types that it emits, by its input types. `declares_value` says whether the operator itself
     declares the type of its values. `options` are shown in plans. `check` raises PlanError where the input types do
-    not suit it. `writes` returns the streams that it writes, by the name of the pipeline. `written` returns the types
-    that it writes there, by its input types and the types that it emits. `state` is None for kinds without state.
+    not suit it. `contradictions` are those of its input types with annotations and `value=`: they count where no
+    decorator changed what a function before it returns. `typing_function` is that function of its own, whose
+    annotations tell the type of its values. `writes` returns the streams that it writes, by the name of the pipeline.
+    `written` returns the types that it writes there, by its input types and the types that it emits. `state` is None
+    for kinds without state.
     """
 
     flow: Callable[[Any, list[Flow]], Flow]
     options: Callable[[Any], dict[str, str]]
     declares_value: Callable[[Any], bool] = always_declares
     check: Callable[[Any, Flows], None] = any_types
+    contradictions: Callable[[Any, list[Flow]], Iterable[Contradiction]] = nothing_taken
+    typing_function: Callable[[Any], Any] = own_function
     writes: Callable[[str, Any], tuple[str, ...]] = writes_nothing
     written: Callable[[Any, list[Flow], Flow], Flow] = as_emitted
     state: OperatorState | None = None

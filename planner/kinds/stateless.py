@@ -1,12 +1,14 @@
 """What the planner knows of operators that keep nothing: sources, functions of a value, splits and merges."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ...dsl import operators as ops
-from ...dsl.annotations import UNKNOWN, element_type, message_value, returned
+from ...dsl.annotations import UNKNOWN, element_type, message_value, returned, taken
 from ...dsl.operators.labels import function_name
 from ..descriptions import duration, function_options, no_options
 from ..flow import Flow, as_given, of_function
+from . import contradictions
+from .contradictions import Contradiction
 from .row import PlannerKind, never
 
 
@@ -33,6 +35,11 @@ def _of_merge(_: ops.Merge, inputs: list[Flow]) -> Flow:
     return Flow(first.key if same_key else None, first.value if same_value else UNKNOWN)
 
 
+def _of_predicates(operator: ops.Split, inputs: list[Flow]) -> Iterator[Contradiction]:
+    for fn in operator.predicates:
+        yield from contradictions.taking(operator, function_name(fn), taken(fn), inputs)
+
+
 def _source_options(op: ops.Source) -> dict[str, str]:
     """How it tells the times of messages, and whether it is read before other inputs."""
     options = {"timestamp": function_name(op.timestamp) if op.timestamp else "of the record"}
@@ -57,11 +64,18 @@ def _branch_options(op: ops.Branch) -> dict[str, str]:
 
 ROWS: Mapping[type[ops.Operator], PlannerKind] = {
     ops.Source: PlannerKind(flow=_of_source, options=_source_options),
-    ops.Map: PlannerKind(flow=of_function, options=function_options),
-    ops.MapMessages: PlannerKind(flow=_of_messages, options=function_options),
-    ops.Filter: PlannerKind(flow=as_given, options=function_options, declares_value=never),
-    ops.Split: PlannerKind(flow=as_given, options=_split_options, declares_value=never),
+    ops.Map: PlannerKind(flow=of_function, options=function_options, contradictions=contradictions.of_function),
+    ops.MapMessages: PlannerKind(
+        flow=_of_messages, options=function_options, contradictions=contradictions.of_messages
+    ),
+    ops.Filter: PlannerKind(
+        flow=as_given,
+        options=function_options,
+        declares_value=never,
+        contradictions=contradictions.of_function,
+    ),
+    ops.Split: PlannerKind(flow=as_given, options=_split_options, declares_value=never, contradictions=_of_predicates),
     ops.Branch: PlannerKind(flow=as_given, options=_branch_options, declares_value=never),
-    ops.FlatMap: PlannerKind(flow=_of_items, options=function_options),
+    ops.FlatMap: PlannerKind(flow=_of_items, options=function_options, contradictions=contradictions.of_function),
     ops.Merge: PlannerKind(flow=_of_merge, options=no_options, declares_value=never),
 }

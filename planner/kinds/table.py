@@ -1,15 +1,17 @@
 """What the planner knows of tables and of what fills them, remote tables included: the types of their rows."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
 
 from ...dsl import operators as ops
-from ...dsl.annotations import UNKNOWN
+from ...dsl.annotations import UNKNOWN, row_of, taken
 from ...dsl.errors import PlanError
+from ...dsl.operators.labels import function_name
 from ...dsl.pipeline import Pipeline
 from ...dsl.validation import explain
 from ..descriptions import no_options, remote_options
 from ..flow import Flow, as_given, known_name, plain, without_none
+from .contradictions import Contradiction, taking, taking_keys
 from .row import Flows, Meaning, OperatorState, PlannerKind, never
 from .state_facts import key_facts, row_facts, type_of_values
 
@@ -22,6 +24,16 @@ def _of_table(operator: ops.TableOf, _: list[Flow]) -> Flow:
 def _remote_put_options(op: ops.PutRemote) -> dict[str, str]:
     """The limits of calls that write to the remote table."""
     return remote_options(op.table)
+
+
+def _of_write(operator: ops.PutRemote, inputs: list[Flow]) -> Iterator[Contradiction]:
+    """What its function takes: a key and a row, or a mapping of them. None is how a row is deleted."""
+    fn = operator.call.fn
+    key, row = taken(fn), taken(fn, 1)
+    if operator.table.batch is not None:
+        key, row = (get_args(key) or (UNKNOWN,))[0], row_of(key)
+    yield from taking_keys(operator, function_name(fn), key, inputs)
+    yield from taking(operator, function_name(fn), without_none(row), inputs)
 
 
 def _check_put(operator: ops.PutTo, flows: Flows) -> None:
@@ -68,5 +80,7 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         state=OperatorState(shown=_table_text, meaning=_table_state),
     ),
     ops.PutTo: PlannerKind(flow=as_given, options=no_options, declares_value=never, check=_check_put),
-    ops.PutRemote: PlannerKind(flow=as_given, options=_remote_put_options, declares_value=never),
+    ops.PutRemote: PlannerKind(
+        flow=as_given, options=_remote_put_options, declares_value=never, contradictions=_of_write
+    ),
 }

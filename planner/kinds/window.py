@@ -1,6 +1,6 @@
 """What the planner knows of windows: the type of their panes, their options, and the meaning of their state."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from ...dsl.windows.triggers import Trigger
 from ..descriptions import assigner_text, duration, time_options, trigger_text
 from ..flow import Flow, known_name, plain
 from .checks import check_keyed
+from .contradictions import Contradiction, taking
 from .row import Flows, Meaning, OperatorState, PlannerKind
 from .state_facts import key_facts
 
@@ -66,6 +67,12 @@ def _check_window(operator: ops.WindowBy, flows: Flows) -> None:
         ) from None
 
 
+def _of_aggregate(operator: ops.WindowBy, inputs: list[Flow]) -> Iterator[Contradiction]:
+    aggregate = operator.aggregate
+    for wanted in aggregate.takes:
+        yield from taking(operator, aggregate.taker, wanted, inputs)
+
+
 def _window_state(_: Pipeline, op: ops.WindowBy, inputs: list[Flow]) -> Meaning:
     """Facts: the key, windows, kind of aggregate and triggers. Types: that of the accumulator."""
     facts = {
@@ -103,6 +110,7 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         flow=_of_window,
         options=_window_options,
         check=_check_window,
+        contradictions=_of_aggregate,
         writes=_writes_late,
         written=_as_given,
         state=OperatorState(shown=_window_text, meaning=_window_state),

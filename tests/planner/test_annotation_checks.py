@@ -136,7 +136,7 @@ VERBS: list[Callable[[Any, Any], Any]] = [
     lambda stream, fn: stream.filter(fn),
     lambda stream, fn: stream.flat_map(fn),
     lambda stream, fn: stream.split(fn)[1],
-    lambda stream, fn: stream.partition_by(fn, id="by", key_type=str, value=str),
+    lambda stream, fn: stream.partition_by(fn, id="by", key_type=str),
     lambda stream, fn: keyed(stream).deduplicate(timedelta(hours=1), by=fn, by_type=str, id="once"),
     lambda stream, fn: keyed(stream).process(handler(fn), id="handled"),
 ]

@@ -81,15 +81,15 @@ def schema(pipeline: Pipeline, partitions: int = 1) -> StateSchema:
     return msgspec.json.decode(msgspec.json.encode(made), type=StateSchema)
 
 
-def length(text: str) -> int:
-    return len(text)
+def length(text: object) -> int:
+    return len(str(text))
 
 
-def appended(words: list[str], word: str) -> list[str]:
+def appended(words: list[str], word: Any) -> list[str]:
     return [*words, word]
 
 
-def appended_too(words: list[str], word: str) -> list[str]:
+def appended_too(words: list[str], word: Any) -> list[str]:
     return [*words, word]
 
 
@@ -138,7 +138,7 @@ def test_a_window_with_the_same_meaning(before: dict[str, Any], after: dict[str,
     assert differences(window(**before), window(**after)) == []
 
 
-def pair(left: int, right: int) -> list[int]:
+def pair(left: Any, right: Any) -> list[int]:
     return [left, right]
 
 

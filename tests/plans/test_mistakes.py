@@ -69,6 +69,33 @@ async def fetch(key: str) -> str:
     return key
 
 
+def half(word: str) -> float:
+    return len(word) / 2
+
+
+def apart(one: int, other: int) -> str:
+    return f"{one} {other}"
+
+
+def joined(text: str, order: Order) -> str:
+    return text + order.item
+
+
+def longer(text: str, order: Order) -> int:
+    return len(text + order.item)
+
+
+async def items(word: str) -> list[str]:
+    return [word]
+
+
+class Single(dsl.KeyedProcessor[str, Order, Any]):
+    """Returns a value where a list of values is expected."""
+
+    def on_message(self, message: Any, context: Any) -> int:  # type: ignore[override]
+        return len(f"{message} {context}")
+
+
 class Quiet(dsl.KeyedProcessor[str, Order, str]):
     """Handles nothing."""
 
@@ -185,6 +212,28 @@ MISTAKES: list[tuple[Any, str, str, str]] = [
         "ms since epoch",
         "correct it",
     ),
+    (lambda: words().map_messages(length), "length, which returns int", "returns a Message", "use map"),
+    (lambda: words().send_to("o", key=half), "its function returns float", "str, bytes, int", "return str(...)"),
+    (
+        lambda: keyed().deduplicate(HOUR, by=length, by_type=str, id="d"),
+        "its function returns int, and by_type=str",
+        "keys of the declared type",
+        "correct by_type=",
+    ),
+    (lambda: keyed().process(Single(), id="s"), "on_message, which returns int", "a list", "return [value]"),
+    (lambda: language.total(shout), "total got shout, which returns str", "returns a number", "return a number"),
+    (lambda: language.mean(nothing), "mean got nothing, which returns None", "returns a number", "return a number"),
+    (lambda: language.reduce(apart), "apart returns str, and apart takes int", "of one type", "correct one"),
+    (lambda: language.aggregate(int, joined), "init gives int, and add takes str", "of one type", "correct one"),
+    (lambda: language.aggregate(str, longer), "add returns int, and add takes str", "of one type", "correct one"),
+    (lambda: language.aggregate(str, joined, type=int), "add returns str, and type= is int", "one type", "correct"),
+    (
+        lambda: language.aggregate(str, joined, merge=apart),
+        "add returns str, and merge takes int",
+        "of one type",
+        "correct one",
+    ),
+    (lambda: words().async_flat_map(items, id="a", timeout=None), "timeout is None", "a timedelta", "timedelta("),
     (lambda: list(words()), "was iterated", "a verb, such as map(fn)", "PipelineDriver(pipeline).read"),
     (lambda: language.count(len), "count got 1 argument by position", "count()", "leave out"),
     (lambda: language.total(), "total got no fn", "total(fn)", "pass fn="),

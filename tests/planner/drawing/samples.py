@@ -181,7 +181,7 @@ def _window(stream: MessageStream[Any], number: int, late_to: str | None) -> Mes
 
 
 def _awaited(stream: MessageStream[Any], number: int) -> MessageStream[Any]:
-    return stream.async_flat_map(enrich, id=f"a-rather-long-id-of-step-{number}").map(to_click)
+    return stream.map(to_visit).async_flat_map(enrich, id=f"a-rather-long-id-of-step-{number}").map(to_click)
 
 
 _STEPS: dict[str, Step] = {
