@@ -14,6 +14,7 @@ from .errors import PipelineError
 from .finite import json_encoder
 from .functions import function
 from .validation import explain, require
+from .verb_calls import explained_call
 
 T = TypeVar("T")
 
@@ -21,6 +22,7 @@ DECODABLE = "pass a class, not one of its objects, with @dataclass above it; or 
 """What to do about a type that msgspec cannot decode."""
 
 
+@explained_call
 @dataclass(frozen=True, slots=True)
 class Serde(Generic[T]):
     """A named pair of functions between values of type `type` and bytes.

@@ -52,11 +52,11 @@ def at_least_one(what: str, given: Any, of: str) -> int:
     return int(given)
 
 
-def millis(what: str, duration: timedelta, *, least: int = 0) -> int:
+def millis(what: str, duration: timedelta, *, least: int = 0, error: type[FluvialError] = PipelineError) -> int:
     """A duration as whole milliseconds; anything but a timedelta of at least `least` ms is refused."""
     good = isinstance(duration, timedelta) and duration // timedelta(milliseconds=1) >= least
     expected = "a timedelta" + (f" of at least {least} ms" if least else ", not negative")
-    require(good, PipelineError, f"{what} is {duration!r}", expected, "write timedelta(seconds=...) from datetime")
+    require(good, error, f"{what} is {duration!r}", expected, "write timedelta(seconds=...) from datetime")
     return duration // timedelta(milliseconds=1)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, TypeVar, cast
 
 from .errors import FluvialError, NoSuchVerb, PipelineError
@@ -13,6 +13,7 @@ from .text import plural
 from .validation import explain
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", bound=type)
 
 _ELSEWHERE = {
     **dict.fromkeys(("keyby", "groupby", "groupbykey", "selectkey", "repartition"), "partition_by"),
@@ -56,7 +57,24 @@ def explained_call(function: F, error: type[FluvialError] = PipelineError) -> F:
     return cast("F", explaining)
 
 
-def _explained(function: Callable[..., Any], error: type[FluvialError], made: type | None = None) -> Any:
+def explained_object(made: T, error: type[FluvialError] = PipelineError) -> T:
+    """A class that raises errors of ours for arguments that it, or one of its methods, does not have, and for names
+    that its objects do not have."""
+    kind: Any = explained_call(made, error)
+    for name, method in list(vars(kind).items()):
+        if isinstance(method, FunctionType) and not name.startswith("_"):
+            setattr(kind, name, _explained(method, error, is_method=True))
+
+    def missing(self: object, name: str) -> Any:
+        raise no_such_verb(self, name, {*dir(kind), *vars(self)}, "use one of them")
+
+    kind.__getattr__ = missing
+    return cast("T", kind)
+
+
+def _explained(
+    function: Callable[..., Any], error: type[FluvialError], made: type | None = None, *, is_method: bool = False
+) -> Any:
     """What calls a function, and explains a wrong call of it, or of the class that it initialises."""
 
     @wraps(function)
@@ -67,7 +85,8 @@ def _explained(function: Callable[..., Any], error: type[FluvialError], made: ty
             # An error of the function's own code has a second frame.
             if raised.__traceback__ is None or raised.__traceback__.tb_next is not None:
                 raise
-            problem = wrong_call(made or function, args[1:] if made else args, options)
+            verb = MethodType(function, args[0]) if is_method else made or function
+            problem = wrong_call(verb, args[1:] if made or is_method else args, options)
         raise error(problem)
 
     return called

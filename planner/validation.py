@@ -7,6 +7,7 @@ from ..dsl import operators as ops
 from ..dsl.errors import PlanError, UsageError
 from ..dsl.pipeline import Pipeline
 from ..dsl.serde import Serde, value_serde
+from ..dsl.stream import MessageStream
 from ..dsl.validation import explain, require
 from .flow import Flow
 from .kinds import PLANNER_KINDS
@@ -16,7 +17,15 @@ from .type_inference import written_flow
 
 def check_arguments(pipeline: object, partitions: object, settings: object) -> None:
     """Refuse arguments of wrong types: a pipeline, partition counts and settings are expected."""
-    wrong, remedy = f"a plan of {pipeline!r}", "pass the Pipeline, not one of its streams"
+    given = (
+        repr(pipeline) if isinstance(pipeline, str | MessageStream) else f"an object of type {type(pipeline).__name__}"
+    )
+    remedy = "pass what Pipeline(...) made"
+    if isinstance(pipeline, MessageStream):
+        remedy = "pass the Pipeline, not one of its streams"
+    elif isinstance(pipeline, str):
+        remedy = "import the Pipeline from its file, and pass it; the command line takes files: fluvial plan FILE"
+    wrong = f"a plan of {given}"
     require(isinstance(pipeline, Pipeline), UsageError, wrong, "a Pipeline", remedy)
     good = isinstance(partitions, Mapping) and all(type(count) is int and count >= 1 for count in partitions.values())
     wrong = f"partitions={partitions!r}"

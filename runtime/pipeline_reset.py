@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from importlib import import_module
 from typing import cast
 
 from ..dsl.errors import UnsupportedError, UsageError
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import explain, flag
+from ..dsl.verb_calls import explained_call
 from ..planner.plan import Plan
 from ..planner.planner import plan_on
 from ..planner.settings import Settings
@@ -21,6 +23,7 @@ ResetSteps = Callable[[Plan, System, Settings, Sequence[str] | None], AbstractCo
 """A context manager of an engine: it yields the steps of a reset, and the pipeline cannot run while it is open."""
 
 
+@partial(explained_call, error=UsageError)
 def reset(
     pipeline: Pipeline,
     *,

@@ -4,11 +4,13 @@ Comes in: a `Plan`. Goes out: the text of the drawing. `views` makes a `scene` o
 places, and a module for each format writes it down. Read `scene` first."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Literal
 
 from ...dsl.errors import UsageError
 from ...dsl.validation import require
+from ...dsl.verb_calls import explained_call
 from ..plan import Plan
 
 __all__ = ["draw"]
@@ -43,6 +45,7 @@ FORMATS: Mapping[Format, Writer] = {
 VIEWS: tuple[View, ...] = ("operators", "stages")
 
 
+@partial(explained_call, error=UsageError)
 def draw(plan: Plan, format: Format = "text", *, view: View = "operators") -> str:
     """Draw a plan: every operator with its stage around it, or, with `view="stages"`, stages and streams alone.
 

@@ -27,6 +27,7 @@ from .code.returned_values import (
     dispose,
 )
 from .code.source_text import FILE_PREFIX
+from .stateful_operator import Keyless
 
 _CODES = re.compile(r"(?P<does>encode_key|encode|decode|key)(?:_\d+)?\((?P<of>\w+)")
 
@@ -55,6 +56,8 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
         return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
     if operator.reads is not None and isinstance(error, WrongKey):
         return Hint(f"a key of type {known_name(flows(pipeline)[operator.id].key)}", "correct the key or key=")
+    if isinstance(error, Keyless):
+        return Hint("a message with a key", "give records keys where they are written, or call partition_by before")
     coded = _coding(error)
     if isinstance(error, NotFinite):
         return _of_number(_of_output(pipeline, operator, coded[1]).wrong if coded is not None else "")
@@ -72,7 +75,13 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
         return _of_output(pipeline, operator, coded[1])
     if isinstance(error, TypeError) and not users:
         return _of_result(operator, str(error))
+    if isinstance(error, TypeError) and (state := _STATE.search(str(error))) is not None:
+        remedy = "use self.NAME.value" if state[1] == "Value" else "use its items, such as list(self.NAME)"
+        return Hint("what the state holds, not the state itself", remedy)
     return Hint()
+
+
+_STATE = re.compile(r"'Bound(Value|List|Map)'")
 
 
 def _to_answer(answer: Any) -> str:
@@ -163,7 +172,7 @@ def _of_result(operator: ops.Operator, said: str) -> Hint:
     """The hint for a result of a function that cannot be iterated or awaited."""
     if operator.async_call is not None and "await" in said:
         return Hint("a function whose result can be awaited", "write it with async def")
-    if operator.emits == "many" and operator.role == "non-terminal" and "not iterable" in said:
+    if operator.emits == "many" and operator.role != "terminal" and "not iterable" in said:
         return Hint("a function that returns several values, or none", "return a list: [value], or [] for none")
     return Hint()
 

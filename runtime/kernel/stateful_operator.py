@@ -47,6 +47,10 @@ class StatefulOperator(Protocol):
         ...
 
 
-def keyless() -> TypeError:
+class Keyless(TypeError):
+    """What is raised for a message without key at an operator that keeps state by key."""
+
+
+def keyless() -> Keyless:
     """The error of a message without key at an operator that keeps state by key."""
-    return TypeError("a message without key cannot be kept by key")
+    return Keyless("a message without key cannot be kept by key")

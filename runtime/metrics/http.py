@@ -17,6 +17,7 @@ from prometheus_client.exposition import choose_encoder
 
 from ...dsl.errors import FluvialError, UsageError
 from ...dsl.validation import explain, require
+from ...dsl.verb_calls import explained_call
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..report import OnProgress, Progress
@@ -69,6 +70,7 @@ class Tables(Protocol):
         ...
 
 
+@partial(explained_call, error=UsageError)
 class Metrics:
     """Serves the metrics of a run over HTTP, while it is open (`with`).
 
@@ -103,11 +105,21 @@ class Metrics:
         aliases: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        require(type(port) is int, UsageError, f"Metrics: port={port!r}", "the number of a port, or 0")
-        require(isinstance(host, str), UsageError, f"Metrics: host={host!r}", "a name or an address")
+        require(
+            type(port) is int, UsageError, f"Metrics: port={port!r}", "the number of a port, or 0", "write port=9100"
+        )
+        require(
+            isinstance(host, str), UsageError, f"Metrics: host={host!r}", "a name or an address", 'write host="0.0.0.0"'
+        )
         good = not isinstance(aliases, str) and isinstance(aliases, Collection)
         good = good and all(isinstance(name, str) for name in aliases)
-        require(good, UsageError, f"Metrics: aliases={aliases!r}", "names of this machine, in a list")
+        require(
+            good,
+            UsageError,
+            f"Metrics: aliases={aliases!r}",
+            "names of this machine, in a list",
+            'write aliases=["proxy.example"]',
+        )
         self._port, self._host, self._clock = port, host, clock
         self._names = frozenset(name.lower() for name in (host, socket.gethostname(), *aliases))
         self._server: BoundedServer | None = None

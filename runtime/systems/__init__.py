@@ -3,8 +3,11 @@
 Comes in: records, by stream and partition. Goes out: batches of records from an offset on, and checkpoints. Engines
 use the protocols of `contract` alone. Read `contract` first, then `memory`, the smallest system."""
 
+from functools import partial
+
 from ...dsl.errors import UsageError
 from ...dsl.validation import explain, require
+from ...dsl.verb_calls import explained_call
 from .contract import System
 from .kafka import KafkaSystem
 from .log import LogSystem
@@ -15,6 +18,7 @@ DEFAULT_SYSTEM = "log:.fluvial"
 __all__ = ["DEFAULT_SYSTEM", "KafkaSystem", "LogSystem", "MemorySystem", "System", "open_system"]
 
 
+@partial(explained_call, error=UsageError)
 def open_system(target: str | System) -> System:
     """The system of a URL, `log:DIR`, `memory:` or `kafka://HOST:PORT`; a system is returned as it is.
 

@@ -16,7 +16,7 @@ from ...dsl.message import Headers, Message, Record
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import Serde, key_serde, type_name, value_serde
 from ...dsl.validation import explain, millis, require
-from ...dsl.verb_calls import explained_call
+from ...dsl.verb_calls import explained_object
 from ...planner.planner import plan
 from ...planner.settings import Settings
 from ...planner.stream_names import dead_letters
@@ -45,7 +45,7 @@ from .virtual_clock import VirtualLoop
 _WHOLE = "write a whole number, such as 1_700_000_000_000"
 
 
-@partial(explained_call, error=UsageError)
+@partial(explained_object, error=UsageError)
 class PipelineDriver:
     """Runs a pipeline in steps: the plan, the tasks, the state and the commits are those of the local engine.
 
@@ -121,7 +121,7 @@ class PipelineDriver:
         functions, commits, windows and triggers in processing time, clock timers, and partitions that become idle."""
         self._running()
         # In steps from timer to timer, so that each fires at the time for which it was set.
-        target = self._loop.time() + millis("advance", duration) / 1000
+        target = self._loop.time() + millis("advance", duration, error=UsageError) / 1000
 
         async def work() -> None:
             await self._settle()
@@ -351,6 +351,8 @@ def _encoded(what: str, given: Any, serde_of: Callable[[Any], Serde[Any]], type_
         return serde_of(type(given) if type_ is None else type_).encode(given)
     except Exception as error:
         wrong = f"send: {what}={given!r} cannot be encoded: {type(error).__name__}: {error}"
+        if isinstance(type_, type) and not isinstance(given, type_):  # Python's words are of methods of str
+            wrong = f"send: {what}={given!r} is of type {type(given).__name__}"
         expected = f"a {what} of type {type_.name if isinstance(type_, Serde) else type_name(type_)}"
         expected = "a key of type str, bytes, int or a tuple of them" if type_ is None else expected
         raise UsageError(explain(wrong, expected, f"correct it, or {what}= of the stream")) from error

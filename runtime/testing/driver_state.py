@@ -1,16 +1,19 @@
 """What the tasks of a pipeline driver hold: rows of tables, and watermarks."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ...dsl.errors import UsageError
 from ...dsl.validation import require
+from ...dsl.verb_calls import explained_object
 from ...planner.plan import Plan
 from ..kernel.time.bounds import START
 from ..local.task import LocalTask
 from .decoded_outputs import rows_of
 
 
+@partial(explained_object, error=UsageError)
 class DriverState:
     """Reads what the tasks of a driver hold now. Every method raises UsageError while the driver is crashed.
 

@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal
 
 from ...dsl import operators as ops
+from ...dsl.errors import UsageError
 from ...dsl.message import Headers, Message, Record
-from ...dsl.validation import millis
+from ...dsl.validation import millis, require
+from ...dsl.verb_calls import explained_object
 from ...planner.plan import Plan, StreamKind
 from .driver import PipelineDriver
 from .stream_messages import readers
@@ -73,6 +76,7 @@ class Recording:
     clocked: bool = False
 
 
+@partial(explained_object, error=UsageError)
 class Recorder:
     """Acts on a pipeline through its driver, and records the results: `draw_run` draws the `recording`.
 
@@ -94,6 +98,8 @@ class Recorder:
     """
 
     def __init__(self, driver: PipelineDriver, *, sinks: Mapping[str, Sequence[Message[Any]]] | None = None) -> None:
+        good = isinstance(driver, PipelineDriver)
+        require(good, UsageError, f"Recorder got {driver!r}", "a PipelineDriver", "write Recorder(driver)")
         self._driver = driver
         self._sinks = dict(sinks or {})
         self._readers = readers(driver.plan)

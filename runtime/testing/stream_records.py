@@ -1,8 +1,14 @@
 """The streams of a pipeline driver as records: bytes to be sent to its inputs, and the bytes that it has written."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
+from ...dsl.errors import UsageError
 from ...dsl.message import Record
+from ...dsl.validation import require
+from ...dsl.verb_calls import explained_object
+from ..kernel.compiler.bindings import are_headers
 from ..systems.contract import StreamPartition
 from ..systems.memory import MemorySystem
 
@@ -10,6 +16,7 @@ Send = Callable[[str, Sequence[Record], int | None], None]
 """Writes records to an input, to a partition or each to that of its key, and processes them."""
 
 
+@partial(explained_object, error=UsageError)
 class StreamRecords:
     """Reads and writes streams as bytes, where `PipelineDriver.send` and `read` encode and decode.
 
@@ -32,6 +39,9 @@ class StreamRecords:
 
         Raises UsageError for a stream that is no input, for a partition that it does not have, and after `end()`.
         """
+        expected, remedy = "tuples of key, value, timestamp and headers", 'write (b"key", b"value", 0, ())'
+        for record in records:
+            require(_is_record(record), UsageError, f"records.send: the record {record!r}", expected, remedy)
         self._send(stream, records, partition)
 
     def read(self, stream: str) -> list[Record]:
@@ -51,3 +61,12 @@ class StreamRecords:
         consumer = self._system.consumer(max_records=1 << 30)
         consumer.assign(starts)
         return [record for batch in consumer.poll() for record in batch.records]
+
+
+def _is_record(record: Any) -> bool:
+    if type(record) is not tuple or len(record) != 4:
+        return False
+    key, value, timestamp, headers = record
+    return (
+        all(isinstance(data, bytes | None) for data in (key, value)) and type(timestamp) is int and are_headers(headers)
+    )

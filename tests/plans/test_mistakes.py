@@ -12,9 +12,9 @@ import pytest
 import fluvial.dsl as dsl
 from explained import assert_explains, error_of
 from fluvial.dsl import FluvialError, Pipeline, Tag, UsageError
-from fluvial.planner import Settings, plan
-from fluvial.runtime import run
-from fluvial.runtime.testing import PipelineDriver
+from fluvial.planner import Settings, draw, plan
+from fluvial.runtime import KafkaSystem, Metrics, open_system, reset, run
+from fluvial.runtime.testing import PipelineDriver, Recorder, draw_run
 
 ROOT = Path(__file__).parents[2]
 HOUR = timedelta(hours=1)
@@ -24,6 +24,13 @@ settings: Any = Settings
 run_any: Any = run
 plan_any: Any = plan
 driver: Any = PipelineDriver
+recorder: Any = Recorder
+kafka: Any = KafkaSystem
+metrics: Any = Metrics
+opened: Any = open_system
+reset_any: Any = reset
+drawn: Any = draw_run
+draw_any: Any = draw
 
 
 @dataclass
@@ -98,6 +105,18 @@ class Single(dsl.KeyedProcessor[str, Order, Any]):
 
 class Quiet(dsl.KeyedProcessor[str, Order, str]):
     """Handles nothing."""
+
+
+def copied() -> Any:
+    """A pipeline with a plan."""
+    made = Pipeline("p")
+    made.stream("in", key=str, value=str).send_to("out")
+    return made
+
+
+def driven(act: Any) -> None:
+    with PipelineDriver(copied()) as made:
+        act(made)
 
 
 def planned(written: Any) -> Any:
@@ -234,6 +253,9 @@ MISTAKES: list[tuple[Any, str, str, str]] = [
         "correct one",
     ),
     (lambda: words().async_flat_map(items, id="a", timeout=None), "timeout is None", "a timedelta", "timedelta("),
+    (lambda: language.Serde("hex"), "Serde got no type and no encode and no decode", "Serde(name", "pass type="),
+    (lambda: driven(lambda d: d.sned("in", "a")), "PipelineDriver has no 'sned'", "one of", "write .send"),
+    (lambda: driven(lambda d: d.state.rows), "DriverState has no 'rows'", "one of table, watermark", "use one"),
     (lambda: list(words()), "was iterated", "a verb, such as map(fn)", "PipelineDriver(pipeline).read"),
     (lambda: language.count(len), "count got 1 argument by position", "count()", "leave out"),
     (lambda: language.total(), "total got no fn", "total(fn)", "pass fn="),
@@ -248,6 +270,31 @@ USAGE: list[tuple[Any, str, str, str]] = [
     (lambda: settings("exactly_once"), "Settings got 1 argument by position", "Settings()", "by name"),
     (lambda: plan_any(pipeline(), partition={}), "plan has no partition=", "partitions=", "write partitions="),
     (lambda: driver(), "PipelineDriver got no pipeline", "PipelineDriver(pipeline)", "pass pipeline=..."),
+    (
+        lambda: plan_any(plan(copied())),
+        "a plan of an object of type Plan",
+        "a Pipeline",
+        "pass what Pipeline(...) made",
+    ),
+    (lambda: plan_any("visits.py"), "a plan of 'visits.py'", "a Pipeline", "import the Pipeline from its file"),
+    (lambda: plan_any(words()), "a plan of MessageStream(stream words)", "a Pipeline", "not one of its streams"),
+    (lambda: driven(lambda d: d.send("in")), "send got no value", "send(stream, value)", "pass value=..."),
+    (lambda: driven(lambda d: d.send("in", "a", "k")), "got 3 arguments by position", "options are key=", "by name"),
+    (lambda: driven(lambda d: d.advance()), "advance got no duration", "advance(duration)", "pass duration="),
+    (lambda: driven(lambda d: d.advance(30)), "advance is 30", "a timedelta", "timedelta(seconds=...)"),
+    (lambda: driven(lambda d: d.send("in", "a", key=5)), "key=5 is of type int", "of type str", "key= of the stream"),
+    (lambda: driven(lambda d: d.records.send("in", ["x"])), "the record 'x'", "tuples of key", 'write (b"key"'),
+    (lambda: driven(lambda d: d.records.read()), "read got no stream", "read(stream)", "pass stream="),
+    (lambda: driven(lambda d: d.state.table(nmae=1)), "table has no nmae=", "table(id)", "leave out nmae="),
+    (lambda: recorder(3), "Recorder got 3", "a PipelineDriver", "Recorder(driver)"),
+    (lambda: recorder(), "Recorder got no driver", "Recorder(driver)", "pass driver="),
+    (lambda: kafka(), "KafkaSystem got no servers", "KafkaSystem(servers)", "pass servers="),
+    (lambda: metrics(prot=1), "Metrics has no prot=", "options are port=", "write port="),
+    (lambda: metrics(port="x"), "port='x'", "the number of a port", "write port=9100"),
+    (lambda: opened(), "open_system got no target", "open_system(target)", "pass target="),
+    (lambda: reset_any(pipeline(), dry=True), "reset has no dry=", "dry_run=", "write dry_run="),
+    (lambda: drawn(), "draw_run got no run", "draw_run(run)", "pass run="),
+    (lambda: draw_any(), "draw got no plan", "draw(plan)", "pass plan="),
     (lambda: run_any(pipeline(), "memory:"), "run got 2 arguments by position", "options are engine=", "by name"),
 ]
 """Mistakes in what a run is told besides its pipeline."""

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from ....dsl.errors import UsageError
 from ....dsl.validation import explain, require
+from ....dsl.verb_calls import explained_call
 from .admin import KafkaAdmin
 from .clients import ConnectionMonitor, admin_client
 from .cluster import Cluster
@@ -16,6 +18,7 @@ from .settings import KafkaSettings, Setting, check_conf, servers_of
 from .transactional_producer import KafkaTransactionalProducer
 
 
+@partial(explained_call, error=UsageError)
 class KafkaSystem:
     """Topics of a Kafka cluster, 3.6 or later. Connects with the first request; can be shared by threads, and pickled.
 
@@ -49,7 +52,9 @@ class KafkaSystem:
         servers = servers if isinstance(servers, str) else ",".join(servers)
         for name, time in (("reach_within", reach_within), ("give_up_after", give_up_after)):
             if not isinstance(time, timedelta) or time < timedelta(milliseconds=100):
-                raise UsageError(explain(f"{name}={time!r}", "a timedelta of at least 100 ms"))
+                raise UsageError(
+                    explain(f"{name}={time!r}", "a timedelta of at least 100 ms", f"write {name}=timedelta(seconds=10)")
+                )
         conf = dict(conf or {})
         check_conf(conf)
         self.settings = KafkaSettings(

@@ -4,10 +4,12 @@ Comes in: a `Recording`. Goes out: the text of an SVG document. A layout (`step_
 message a place in a `Figure`, and `svg` writes the figure down. Read `figure` first."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Literal, get_args
 
 from ....dsl.errors import UsageError
 from ....dsl.validation import require
+from ....dsl.verb_calls import explained_call
 from ..recording import Recording
 from .figure import Figure
 from .frame import Across, Intervals, Options
@@ -23,6 +25,7 @@ By = Literal["step", "stream"]
 _LAYOUTS: Mapping[str, Callable[[Recording, Options], Figure]] = {"step": by_step, "stream": by_stream}
 
 
+@partial(explained_call, error=UsageError)
 def draw_run(
     run: Recording,
     *,

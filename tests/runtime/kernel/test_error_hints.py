@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import KeyedStream, MessageError, Pipeline, Retry, Serde, count, tumbling
+from fluvial.dsl import KeyedProcessor, KeyedStream, MessageError, Pipeline, Retry, Serde, ValueState, count, tumbling
 from fluvial.runtime.testing import PipelineDriver
 from generators.building import pipeline_of
 
@@ -236,6 +236,19 @@ def test_a_number_that_json_lacks_has_one_remedy(build: Callable[[Any], None], w
     assert "expected: finite numbers to do: write None for what is not known, or take value=msgpack(...)" in text
 
 
+class Single(KeyedProcessor[str, int, Any]):
+    def on_message(self, message: Any, context: Any) -> Any:
+        return len(f"{message} {context}")
+
+
+class Adding(KeyedProcessor[str, int, Any]):
+    seen = ValueState(int, 0)
+
+    def on_message(self, message: Any, context: Any) -> Any:
+        state: Any = self.seen
+        return [state + 1, message, context]
+
+
 CASES: list[tuple[Callable[[Any], None], str, str]] = [
     (
         lambda s: s.map(anything(Point())).send_to("out"),
@@ -310,6 +323,8 @@ CASES: list[tuple[Callable[[Any], None], str, str]] = [
     (lambda s: s.filter(lambda _: aiter(fetched())).send_to("out"), "it returned a async_generator", "any(...)"),
     (lambda s: s.filter(anything(...)).send_to("out"), "it returned a ellipsis", "return True or False"),
     (lambda s: s.flat_map(anything(3)).send_to("out"), "'int' object is not iterable", "return a list: [value]"),
+    (lambda s: s.process(Single(), id="p").send_to("out"), "'int' object is not iterable", "return a list"),
+    (lambda s: s.process(Adding(), id="p").send_to("out"), "'BoundValue' and 'int'", "use self.NAME.value"),
     (lambda s: s.async_flat_map(one, id="c").send_to("out"), "'int' object is not iterable", "return a list"),
     (lambda s: s.async_flat_map(lambda n: list(str(n)), id="c").send_to("out"), "TypeError: object list", "async def"),
     (
