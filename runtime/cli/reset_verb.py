@@ -61,7 +61,9 @@ def _refuse_unclear(choices: Mapping[str, object], *, keep_offsets: bool) -> Non
     if len(chosen) != 1:
         expected = "--state OPERATOR, --stream STREAM, or --all"
         remedy = f"{'leave out all but one' if chosen else 'name one'}; fluvial reset -h says what each removes"
-        raise wrong_option("reset", f"with {' and '.join(chosen)}" if chosen else "without any", expected, remedy)
+        raise wrong_option(
+            "reset", f"with {' and '.join(chosen)}" if chosen else "was not told what to reset", expected, remedy
+        )
     if keep_offsets and not choices["--stream"]:
         raise wrong_option("--keep-offsets", f"with {chosen[0]}", "--stream STREAM", "leave out --keep-offsets")
 

@@ -112,7 +112,7 @@ def test_what_would_be_removed_is_told_first(fluvial: Fluvial) -> None:
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [
-        ((), "reset without any"),
+        ((), "reset was not told what to reset"),
         (("--all", "--state", "count"), "reset with --state and --all"),
         (("--stream", "words", "--state", "count"), "reset with --state and --stream"),
         (("--keep-offsets", "--all"), "--keep-offsets with --all"),

@@ -11,6 +11,7 @@ from engines.targets import contents, write
 from faults.commit_deaths import Killed, dying_after
 from fluvial.dsl import Context, KeyedProcessor, Message, MessageError, Pipeline, Timer, count, tumbling
 from fluvial.planner import Settings, plan
+from fluvial.planner.planner import plan_on
 from fluvial.runtime import run
 from fluvial.runtime.kernel.time.border_watermarks import TRAILER_HEADER, ControlMessage, control_record, pack_trailer
 from fluvial.runtime.kernel.time.bounds import START
@@ -114,7 +115,7 @@ def test_r24d_an_error_behind_the_call_stops_the_run() -> None:
     called.map(lambda number: 1 // number).send_to("out")
     with (
         PipelineDriver(pipeline) as driver,
-        pytest.raises(MessageError, match=r"map\(lambda, test_engine_cases.py:114\) failed.*ZeroDivisionError"),
+        pytest.raises(MessageError, match=r"map\(lambda, test_engine_cases.py:115\) failed.*ZeroDivisionError"),
     ):
         driver.send("in", 0)
 
@@ -324,7 +325,7 @@ def through_a_border(source: str = "input1") -> Pipeline:
     ids=["P01", "P02", "P11"],
 )
 def test_an_intermediate_stream_has_the_partitions(source: str, setting: int | None, expected: int) -> None:
-    made = plan(through_a_border(source), partitions=COUNTS, settings=Settings(intermediate_partitions=setting))
+    made = plan_on(through_a_border(source), COUNTS, settings=Settings(intermediate_partitions=setting))
     assert made.stream("p-by").partitions == expected
 
 
@@ -343,7 +344,7 @@ def test_p03_streams_between_stages_have_as_many_partitions_as_what_they_are_joi
     third = pipeline.stream("input3", value=str).filter(bool).partition_by(str, id="p2", key_type=str).map(doubled)
     second.join(first, both, id="j1", within=timedelta(hours=2)).send_to("output1", value=str)
     third.join(first, both, id="j2", within=timedelta(hours=1)).send_to("output2", value=str)
-    made = plan(pipeline, partitions=COUNTS)
+    made = plan_on(pipeline, COUNTS)
     assert [made.stream(name).partitions for name in ("p-p1", "p-p2")] == [64, 64]
     kinds = [stream.kind for stream in made.streams]
     assert [kinds.count(kind) for kind in ("source", "output", "intermediate")] == [3, 2, 2]
@@ -358,20 +359,20 @@ def test_p05_inputs_that_meet_by_key_must_agree(joined: bool) -> None:
     else:
         one.merge(other).window(tumbling(timedelta(seconds=1)), count(), id="w").send_to("output1")
     with pytest.raises(Exception, match="different partition counts: input1 has 64, input3 has 32"):
-        plan(pipeline, partitions=COUNTS)
+        plan_on(pipeline, COUNTS)
 
 
 def test_p18_a_merge_is_one_operator_with_one_reader() -> None:
     pipeline = Pipeline("p")
     source = pipeline.stream("input1", value=str)
     source.filter(bool).merge(source.map(str.upper)).map(str.lower).send_to("output1")
-    graph = plan(pipeline, partitions=COUNTS).graph
+    graph = plan_on(pipeline, COUNTS).graph
     merges = [id for id in graph if graph.nodes[id]["operator"].kind == "merge"]
     assert [list(graph.successors(id)) for id in merges] == [["map-5"]]
 
 
 def test_p19_what_follows_a_partition_by_is_another_stage() -> None:
-    made = plan(through_a_border(), partitions=COUNTS)
+    made = plan_on(through_a_border(), COUNTS)
     assert [stage.id for stage in made.stages] == ["input1", "p-by"]
     assert made.stage("input1").operators[-1] == "by"
 
