@@ -27,7 +27,7 @@ from .code.returned_values import (
     dispose,
 )
 from .code.source_text import FILE_PREFIX
-from .stateful_operator import Keyless
+from .stateful_operator import KEYLESS
 
 _CODES = re.compile(r"(?P<does>encode_key|encode|decode|key)(?:_\d+)?\((?P<of>\w+)")
 
@@ -56,7 +56,7 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
         return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
     if operator.reads is not None and isinstance(error, WrongKey):
         return Hint(f"a key of type {known_name(flows(pipeline)[operator.id].key)}", "correct the key or key=")
-    if isinstance(error, Keyless):
+    if error.args == (KEYLESS,):
         return Hint("a message with a key", "give records keys where they are written, or call partition_by before")
     coded = _coding(error)
     if isinstance(error, NotFinite):

@@ -47,10 +47,9 @@ class StatefulOperator(Protocol):
         ...
 
 
-class Keyless(TypeError):
-    """What is raised for a message without key at an operator that keeps state by key."""
+KEYLESS = "a message without key cannot be kept by key"
 
 
-def keyless() -> Keyless:
+def keyless() -> TypeError:
     """The error of a message without key at an operator that keeps state by key."""
-    return Keyless("a message without key cannot be kept by key")
+    return TypeError(KEYLESS)

@@ -11,7 +11,8 @@ from benchmarks.nexmark.events import PARTITIONS, events, records
 from benchmarks.nexmark.oracles import ORACLES, comparable, expected
 from benchmarks.nexmark.queries import QUERIES, RESULT, pipeline
 from engines.spark_in_process import queries
-from fluvial.planner import Settings, plan
+from fluvial.planner import Settings
+from fluvial.planner.planner import plan_on
 from fluvial.runtime import run
 from fluvial.runtime.systems.contract import RecordBatch
 
@@ -32,7 +33,7 @@ def test_the_local_engine_comes_to_the_oracle_s_results(query: str, tmp_path: Pa
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_so_do_the_levels_of_spark(query: str) -> None:
-    made = plan(pipeline(query), partitions=dict.fromkeys(("persons", "auctions", "bids"), PARTITIONS))
+    made = plan_on(pipeline(query), dict.fromkeys(("persons", "auctions", "bids"), PARTITIONS))
     found = records(FOUND)
     values: list[bytes] = []
     for part in queries(made):
