@@ -30,6 +30,8 @@ KILL_SECONDS = 8.0
 """Time after SIGTERM in which a process may end by itself; then its watchdog kills it."""
 WATCHDOG_SECONDS = 10.0
 """Time between two checks that the watchdog is alive."""
+AGAIN_SECONDS = 0.1
+"""Time between two attempts to interrupt a main thread that has not handled SIGTERM."""
 ENDED = 128 + signal.SIGTERM
 """The exit code of a process that SIGTERM has ended."""
 
@@ -116,20 +118,48 @@ def stop_signals() -> Iterator[StopRequest]:
 @contextmanager
 def unwinding() -> Iterator[None]:
     """Let SIGTERM end the process with exit code 143 after its context managers have exited and cleaned up; by default
-    it ends the process at once. Outside of the main thread nothing is handled."""
-    if threading.current_thread() is not threading.main_thread():
+    it ends the process at once. A second one changes nothing. Outside of the main thread nothing is handled."""
+    main = threading.current_thread()
+    if main is not threading.main_thread():
         yield
         return
-    with apart_from_children():
-        before = signal.signal(signal.SIGTERM, _exit)
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    exit_once = _ExitOnce()
+    waker = threading.Thread(target=exit_once.wake, args=(receiver,), name="fluvial-unwinding", daemon=True)
+    with apart_from_children(receiver, sender), receiver, sender:
+        before, before_fd = signal.signal(signal.SIGTERM, exit_once.handle), signal.set_wakeup_fd(sender.fileno())
+        waker.start()
         try:
             yield
         finally:
+            exit_once.raised.set()
+            signal.set_wakeup_fd(before_fd)
             signal.signal(signal.SIGTERM, before)
+            sender.close()
+            waker.join()
 
 
-def _exit(_: int, __: FrameType | None) -> None:
-    raise SystemExit(ENDED)
+class _ExitOnce:
+    """How SIGTERM unwinds the main thread: its first call raises SystemExit."""
+
+    def __init__(self) -> None:
+        self.raised = threading.Event()
+
+    def handle(self, _: int, __: FrameType | None) -> None:
+        """Handle SIGTERM: raise SystemExit, unless that was done."""
+        if not self.raised.is_set():
+            self.raised.set()
+            raise SystemExit(ENDED)
+
+    def wake(self, receiver: socket.socket) -> None:
+        """Interrupt the main thread until it has handled SIGTERM. One that came just before a call that waits, such as
+        a read of standard input, would else be handled when that call returns."""
+        main = threading.main_thread().ident
+        assert main is not None
+        while numbers := receiver.recv(1 << 10):
+            while signal.SIGTERM in numbers and not self.raised.wait(AGAIN_SECONDS):
+                signal.pthread_kill(main, signal.SIGTERM)
 
 
 @contextmanager

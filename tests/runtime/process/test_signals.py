@@ -273,6 +273,31 @@ def test_a_watchdog_tells_of_a_process_that_cannot_be_killed() -> None:
     assert said == LIVES_ON
 
 
+READING = """
+import signal, sys, threading
+from fluvial.runtime.process.signals import unwinding
+
+def signal_beside_the_reader():
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+with unwinding():
+    threading.Timer(0.3, signal_beside_the_reader).start()
+    try:
+        sys.stdin.readline()
+    finally:
+        print("closed", flush=True)
+"""
+"""The main thread's read is not interrupted, as when a signal comes just before it."""
+
+
+@pytest.mark.slow
+def test_a_read_that_a_signal_did_not_interrupt_is_left() -> None:
+    with subprocess.Popen([sys.executable, "-c", READING], stdin=-1, stdout=-1, text=True) as process:
+        assert process.wait(30) == 143
+        assert process.stdout is not None
+        assert process.stdout.read() == "closed\n"
+
+
 def test_outside_of_the_main_thread_no_signal_is_handled() -> None:
     before, seen = signal.getsignal(signal.SIGTERM), []
 

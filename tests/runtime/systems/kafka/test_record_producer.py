@@ -191,7 +191,7 @@ def test_a_record_that_the_client_refuses_is_told_from_then_on(kafka: KafkaSyste
     name = topic()
     sender = kafka.record_producer()
     with pytest.raises(SystemProblem, match="MSG_SIZE_TOO_LARGE"):
-        sender.send(name, 0, [(None, bytes(2_000_000), 1, ())])
+        sender.send(name, 0, [(None, bytes(33 << 20), 1, ())])
     with pytest.raises(SystemProblem, match="MSG_SIZE_TOO_LARGE"):
         sender.flush()
     sender.close()
