@@ -20,15 +20,9 @@ def function(what: str, fn: Any, *takes: str, many: bool = False) -> None:
     give `many` values, a generator."""
     require(callable(fn), PipelineError, f"{what} got {fn!r}", "a function", _NOT_A_RESULT)
     remedy = "use async_flat_map(fn, id=...), whose function is asynchronous and returns a list of values"
-    waits = is_asynchronous(fn)
-    require(
-        not waits,
-        PipelineError,
-        f"{what} got the asynchronous function {function_name(fn)}",
-        "a plain function",
-        remedy,
-    )
-    wrong = f"{what} got the generator function {function_name(fn)}"
+    wrong = f"{what} got the asynchronous function {called_name(fn)}"
+    require(not is_asynchronous(fn), PipelineError, wrong, "a plain function", remedy)
+    wrong = f"{what} got the generator function {called_name(fn)}"
     remedy = "return one value; flat_map takes a function that gives several, or none"
     good = many or not is_generator(fn)
     require(good, PipelineError, wrong, "a function that returns a value", remedy)
@@ -40,33 +34,42 @@ def function(what: str, fn: Any, *takes: str, many: bool = False) -> None:
 def _check_many(what: str, fn: Any) -> None:
     """Refuse a function that is annotated to give what is no list of values: of text each letter would be one."""
     type_ = UNKNOWN if is_generator(fn) else promised(fn)
-    wrong = f"{what} got {function_name(fn)}, which returns {getattr(type_, '__name__', type_)}"
     remedy = "return [value], or list(text) for its letters, and annotate it so"
-    require(not is_single(type_), PipelineError, wrong, "a function that returns a list of values", remedy)
+    require(
+        not is_single(type_), PipelineError, _got(what, fn, type_), "a function that returns a list of values", remedy
+    )
 
 
-def no_list(what: str, fn: Any, remedy: str) -> None:
-    """Refuse a function that is annotated to give what is no list of values, None apart."""
+def gives_list_or_none(what: str, fn: Any, remedy: str) -> None:
+    """Refuse a function that is annotated to return what is neither a list of values nor None."""
     type_ = promised(fn)
-    is_none = type_ is NoneType or is_generator(fn)
-    wrong = f"{what}, which returns {getattr(type_, '__name__', type_)}"
-    require(is_none or not is_single(type_), PipelineError, wrong, "a list of values, or None", remedy)
+    good = type_ is NoneType or is_generator(fn) or not is_single(type_)
+    require(good, PipelineError, f"{what}, which returns {_type_text(type_)}", "a list of values, or None", remedy)
 
 
 def gives_message(what: str, fn: Any) -> None:
     """Refuse a function that is annotated to return what is no message."""
     type_ = promised(fn)
-    wrong = f"{what} got {function_name(fn)}, which returns {getattr(type_, '__name__', type_)}"
     remedy = "return a Message, or use map, whose function takes and returns values"
-    require(not is_single(type_), PipelineError, wrong, "a function that returns a Message", remedy)
+    require(not is_single(type_), PipelineError, _got(what, fn, type_), "a function that returns a Message", remedy)
 
 
 def gives_number(what: str, fn: Any) -> None:
     """Refuse a function that is annotated to return text or nothing, where numbers are added up."""
     type_ = promised(fn)
-    wrong = f"{what} got {function_name(fn)}, which returns {getattr(type_, '__name__', type_)}"
-    remedy = "return a number, and annotate it; collect() keeps values of any type"
-    require(type_ not in (str, bytes, NoneType), PipelineError, wrong, "a function that returns a number", remedy)
+    good, remedy = (
+        type_ not in (str, bytes, NoneType),
+        "return a number, and annotate it; collect() keeps values of any type",
+    )
+    require(good, PipelineError, _got(what, fn, type_), "a function that returns a number", remedy)
+
+
+def _got(what: str, fn: Any, type_: Any) -> str:
+    return f"{what} got {called_name(fn)}, which returns {_type_text(type_)}"
+
+
+def _type_text(type_: Any) -> str:
+    return str(getattr(type_, "__name__", type_))
 
 
 def takes_back(what: str, giver: str, given: Any, taker: str, *wanted: Any) -> None:
@@ -91,9 +94,9 @@ def check_call(what: str, fn: Any, *takes: str, of: str = "a function") -> None:
         signature.bind(*takes)
     except TypeError as error:
         number = plural(len(takes), "argument") if takes else "no arguments"
-        wrong = f"{what} got {function_name(fn)}, which cannot be called with {number}: {error}"
+        wrong = f"{what} got {called_name(fn)}, which cannot be called with {number}: {error}"
         remedy = f"let it take {' and '.join(takes) or 'none'}, and give each further parameter a default"
-        if function_name(fn) == "lambda":
+        if called_name(fn) == "lambda":
             remedy = f"write lambda {', '.join(takes)}: ..." if takes else "write lambda: ..."
         raise PipelineError(explain(wrong, f"{of} that can be called as fn({', '.join(takes)})", remedy)) from None
 
@@ -123,16 +126,11 @@ def predicate(what: str, fn: Any) -> None:
     """Refuse what `function` refuses, and a function that returns a function: as an answer that is always yes."""
     function(what, fn, "value")
     good = inspect.isclass(fn) or not _returns(_called(fn), Callable)
-    wrong, remedy = (
-        f"{what} got {function_name(fn)}, which returns a function",
-        f"call it: {what}({function_name(fn)}(...))",
-    )
-    require(good, PipelineError, wrong, "a function that returns True or False", remedy)
-    wrong, remedy = (
-        f"{what} got {function_name(fn)}, which returns None",
-        "return whether the value is to pass, and annotate it",
-    )
-    require(promised(fn) is not NoneType, PipelineError, wrong, "a function that returns True or False", remedy)
+    name, expected = called_name(fn), "a function that returns True or False"
+    remedy = f"call it: {what}({name}(...))"
+    require(good, PipelineError, f"{what} got {name}, which returns a function", expected, remedy)
+    good, remedy = promised(fn) is not NoneType, "return whether the value is to pass, and annotate it"
+    require(good, PipelineError, f"{what} got {name}, which returns None", expected, remedy)
 
 
 def timestamp_of(what: str, fn: Any, value: Any) -> None:
@@ -141,12 +139,12 @@ def timestamp_of(what: str, fn: Any, value: Any) -> None:
     function(what, fn, "value")
     wanted, gives = taken(fn), promised(fn)
     if contradicts(value, wanted):
-        wrong = f"{what} gets {value.__name__}, and {function_name(fn)} takes {wanted.__name__}"
+        wrong = f"{what} gets {value.__name__}, and {called_name(fn)} takes {wanted.__name__}"
         remedy = "correct the annotation, or value= of the stream"
         raise PipelineError(explain(wrong, "a function that takes the values of the stream", remedy))
     if gives is NoneType or contradicts(gives, int):
-        wrong = f"{what} got {function_name(fn)}, which returns {gives.__name__}"
-        raise PipelineError(explain(wrong, "a time in ms since epoch, an int", "correct it, or its annotation"))
+        expected, remedy = "a time in ms since epoch, an int", "correct it, or its annotation"
+        raise PipelineError(explain(_got(what, fn, gives), expected, remedy))
 
 
 def asynchronous(what: str, fn: Any, *takes: str, many: bool = False) -> None:
@@ -157,16 +155,14 @@ def asynchronous(what: str, fn: Any, *takes: str, many: bool = False) -> None:
     """
     require(callable(fn), PipelineError, f"{what} got {fn!r}", "an async function", _NOT_A_RESULT)
     code = _called(fn)
-    wrong, remedy = (
-        f"{what} got the asynchronous generator {function_name(fn)}",
-        "gather the values in a list, and return it",
-    )
+    wrong = f"{what} got the asynchronous generator {called_name(fn)}"
+    remedy = "gather the values in a list, and return it"
     require(not inspect.isasyncgenfunction(code), PipelineError, wrong, "an async function that returns", remedy)
     # An object of a decorator's class: its method says nothing of what it returns either.
     wrapped = _called(inspect.unwrap(fn))
     if not (is_asynchronous(fn) or is_asynchronous(wrapped) or _may_wait(code)):
         remedy = "write it with async def; one that returns what another makes is annotated with -> Awaitable[...]"
-        raise PipelineError(explain(f"{what} got the plain function {function_name(fn)}", "an async function", remedy))
+        raise PipelineError(explain(f"{what} got the plain function {called_name(fn)}", "an async function", remedy))
     check_call(what, fn, *takes, of="an async function")
     if many:
         _check_many(what, fn)
@@ -208,7 +204,8 @@ def _returns(code: Any, type_: Any) -> bool:
     return inspect.isclass(declared) and declared is not UNKNOWN and issubclass(declared, get_origin(type_) or type_)
 
 
-def function_name(fn: Any) -> str:
-    """The name of a function, as errors say it."""
+def called_name(fn: Any) -> str:
+    """The name of the function that is called in the end, as errors say it; `function_name` of labels is for pictures,
+    and names the class of an object."""
     name = getattr(fn, "__name__", None) or getattr(_called(fn), "__qualname__", type(fn).__name__)
     return "lambda" if name == "<lambda>" else str(name)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from .annotations import TypeForm
 from .errors import PipelineError
-from .functions import check_call, no_list
+from .functions import check_call, gives_list_or_none
 from .keyed_state import ClockTimers, State, assigned
 from .message import Message
 from .serde import Serde, checked_value
@@ -207,7 +207,9 @@ def checked_processor(what: str, processor: Any) -> KeyedProcessor[Any, Any, Any
     check_call(f"{what}: on_message", processor.on_message, "message", "context", of="a method")
     check_call(f"{what}: on_timer", processor.on_timer, "timer", "context", of="a method")
     for method in (processor.on_message, processor.on_timer):
-        no_list(f"{what}: {method.__name__}", method, "return [value], or yield it, and annotate Iterable[...]")
+        gives_list_or_none(
+            f"{what}: {method.__name__}", method, "return [value], or yield it, and annotate Iterable[...]"
+        )
     checked: KeyedProcessor[Any, Any, Any] = processor
     _check_attributes(what, checked)
     return checked

@@ -60,16 +60,16 @@ def explained_call(function: F, error: type[FluvialError] = PipelineError) -> F:
 def explained_object(made: T, error: type[FluvialError] = PipelineError) -> T:
     """A class that raises errors of ours for arguments that it, or one of its methods, does not have, and for names
     that its objects do not have."""
-    kind: Any = explained_call(made, error)
-    for name, method in list(vars(kind).items()):
+    explaining: Any = explained_call(made, error)
+    for name, method in list(vars(explaining).items()):
         if isinstance(method, FunctionType) and not name.startswith("_"):
-            setattr(kind, name, _explained(method, error, is_method=True))
+            setattr(explaining, name, _explained(method, error, is_method=True))
 
     def missing(self: object, name: str) -> Any:
-        raise no_such_verb(self, name, {*dir(kind), *vars(self)}, "use one of them")
+        raise no_such_verb(self, name, {*dir(explaining), *vars(self)}, "use one of them")
 
-    kind.__getattr__ = missing
-    return cast("T", kind)
+    explaining.__getattr__ = missing
+    return cast("T", explaining)
 
 
 def _explained(

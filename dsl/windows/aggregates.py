@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from ..annotations import UNKNOWN, promised, returned, taken
 from ..errors import PipelineError
-from ..functions import function, function_name, gives_number, takes_back
+from ..functions import called_name, function, gives_number, takes_back
 from ..origin import Origin, here
 from ..validation import a_type, explain
 from ..verb_calls import explained_call
@@ -121,7 +121,7 @@ def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
         merge=merge,
         state=lambda _: type_,
         gives=lambda _: type_,
-        taker=function_name(fn),
+        taker=called_name(fn),
         takes=(taken(fn),),
         origin=here(),
     )
@@ -149,7 +149,7 @@ def _extreme(name: str, fn: Callable[[V], R], type_: Any, better: Callable[[Any,
         merge=merge,
         state=lambda _: state,
         gives=lambda _: known,
-        taker=function_name(fn),
+        taker=called_name(fn),
         takes=(taken(fn),),
         origin=here(),
     )
@@ -204,7 +204,7 @@ def mean(fn: Callable[[V], float]) -> Aggregate[V, float]:
         state=lambda _: tuple[int | float, int],
         gives=lambda _: float,
         result=result,
-        taker=function_name(fn),
+        taker=called_name(fn),
         takes=(taken(fn),),
         origin=here(),
     )
@@ -242,7 +242,7 @@ def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
     'coffee'
     """
     function("reduce", fn, "one", "other")
-    name = function_name(fn)
+    name = called_name(fn)
     takes_back("reduce", f"{name} returns", promised(fn), f"{name} takes", taken(fn), taken(fn, 1))
 
     def add(acc: V | None, value: V) -> V:
@@ -259,7 +259,7 @@ def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
         merge=fn,
         state=optional,
         gives=optional,
-        taker=function_name(fn),
+        taker=called_name(fn),
         takes=(taken(fn), taken(fn, 1)),
         origin=here(),
     )
@@ -315,7 +315,7 @@ def aggregate(
         merge=merge,
         state=lambda _: type_,
         gives=lambda _: type_,
-        taker=function_name(add),
+        taker=called_name(add),
         takes=(taken(add, 1),),
         origin=here(),
     )

@@ -114,7 +114,7 @@ def run_options(arguments: RunArguments) -> RunOptions:
 
 
 _SERVED = {
-    "inputs": (
+    "--input": (
         "input_format",
         "key_field",
         "delimiter",
@@ -124,20 +124,20 @@ _SERVED = {
         "partitions",
         "append",
     ),
-    "outputs": ("raw",),
-    "containers": ("max_restarts",),
+    "--output": ("raw",),
+    "--containers": ("max_restarts",),
 }
-"""Options that mean something beside another one alone."""
+"""Options that mean something beside another one alone, by that one."""
 
 
 def _refuse_idle(arguments: RunArguments) -> None:
     """Refuse an option that would be ignored without a word, because the one that it serves is missing."""
     usual = {field.name: field.default for field in fields(RunArguments)}
-    for served, names in _SERVED.items():
+    there = {"--input": arguments.inputs, "--output": arguments.outputs, "--containers": arguments.containers}
+    for needed, names in _SERVED.items():
         given = [name for name in names if getattr(arguments, name) not in (usual[name], [])]
-        if given and not getattr(arguments, served):
-            option, needed = f"--{given[0].replace('_', '-')}", f"--{served.removesuffix('s')}"
-            needed = "--containers" if served == "containers" else needed
+        if given and not there[needed]:
+            option = f"--{given[0].replace('_', '-')}"
             raise wrong_option(option, f"without {needed}", needed, f"write {needed} too, or leave out {option}")
 
 

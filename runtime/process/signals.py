@@ -119,8 +119,7 @@ def stop_signals() -> Iterator[StopRequest]:
 def unwinding() -> Iterator[None]:
     """Let SIGTERM end the process with exit code 143 after its context managers have exited and cleaned up; by default
     it ends the process at once. A second one changes nothing. Outside of the main thread nothing is handled."""
-    main = threading.current_thread()
-    if main is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     receiver, sender = socket.socketpair()
@@ -135,9 +134,9 @@ def unwinding() -> Iterator[None]:
         finally:
             exit_once.raised.set()
             signal.set_wakeup_fd(before_fd)
-            signal.signal(signal.SIGTERM, before)
             sender.close()
-            waker.join()
+            waker.join()  # what it has sent has arrived, and is not for the handler from before
+            signal.signal(signal.SIGTERM, before)
 
 
 class _ExitOnce:

@@ -433,3 +433,23 @@ def test_flat_map_takes_generators() -> None:
 def test_an_id_of_none_is_no_id() -> None:
     place: Any = lambda: keyed().window(tumbling(timedelta(1)), count(), id=None)  # noqa: E731
     assert_explains(error_of(place, PipelineError), "id None", place, "letters, digits")
+
+
+def shouted(word: str) -> str:
+    return word.upper()
+
+
+def doubled(number: int) -> int:
+    return 2 * number
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong", "expected"),
+    [
+        (lambda: anything().map_messages(shouted), "map_messages got shouted, which returns str", "returns a Message"),
+        (lambda: source("s", value=str, timestamp=shouted), "got shouted, which returns str", "a time in ms"),
+        (lambda: source("s", value=str, timestamp=doubled), "gets str, and doubled takes int", "takes the values"),
+    ],
+)
+def test_what_is_annotated_to_take_or_return_another_type_is_refused(place: Any, wrong: str, expected: str) -> None:
+    assert_explains(error_of(place, PipelineError), wrong, place, expected)

@@ -16,6 +16,7 @@ from fluvial.dsl import session as typed_session
 from fluvial.dsl import skip as typed_skip
 from fluvial.dsl import tumbling as typed_tumbling
 from fluvial.dsl.errors import NoSuchVerb
+from fluvial.dsl.verb_calls import explained_object
 
 HOUR = timedelta(hours=1)
 language: Any = dsl
@@ -110,3 +111,14 @@ def test_handles_and_pipelines_are_copied() -> None:
 def test_a_verb_of_another_library_is_answered_with_the_one_of_this(name: str, here: str) -> None:
     place: Any = lambda: getattr(anything(), name)(len)  # noqa: E731
     assert_explains(error_of(place, NoSuchVerb), f"MessageStream has no {name!r}", place, "one of", f"write .{here}")
+
+
+def test_an_object_answers_with_the_nearest_of_its_own_names() -> None:
+    class Box:
+        def __init__(self) -> None:
+            self.content = "tea"
+
+    box: Any = explained_object(Box)()
+    assert_explains(
+        error_of(lambda: box.contnet, NoSuchVerb), "Box has no 'contnet'", None, "one of content", "write .content"
+    )
