@@ -29,6 +29,7 @@ from benchmarks.topics import Tell, Topics
 from benchmarks.workloads import Workload
 from fluvial.runtime import KafkaSystem, run
 from fluvial.runtime.kernel.stage import StageTask
+from fluvial.runtime.local.background_work import Steps
 from fluvial.runtime.local.commit.changelog_commit import ChangelogCommit
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.output_router import Router
@@ -80,6 +81,20 @@ class Clocks:
 
         return call
 
+    def timed_steps(self, part: str, function: Callable[..., Steps[Any]]) -> Callable[..., Steps[Any]]:
+        """A function that returns a generator of steps, with the time of the generator noted, and not of the steps."""
+
+        def call(*arguments: Any, **options: Any) -> Steps[Any]:
+            send, result = self.timed(part, function(*arguments, **options).send), None
+            while True:
+                try:
+                    step = send(result)
+                except StopIteration as done:
+                    return done.value
+                result = yield step
+
+        return call
+
 
 def local(job: Job) -> dict[str, int]:
     """The job on the local engine."""
@@ -89,8 +104,10 @@ def local(job: Job) -> dict[str, int]:
         "decode, operators, encode": (StageTask, "feed"),
         "find partitions": (Router, "route"),
         "hand records to the client": (KafkaRecordProducer, "send"),
+    }
+    steps: Mapping[str, tuple[Any, str]] = {
         "commit": (ChangelogCommit, "commit"),
-        "the turns around": (Container, "turn"),
+        "the turns around": (Container, "_turn"),
     }
     clocks, whole = Clocks(), 0
     inner = Container.run
@@ -106,9 +123,11 @@ def local(job: Job) -> dict[str, int]:
     with ExitStack() as stack:
         for part, (owner, name) in parts.items():
             stack.enter_context(patch.object(owner, name, clocks.timed(part, getattr(owner, name))))
+        for part, (owner, name) in steps.items():
+            stack.enter_context(patch.object(owner, name, clocks.timed_steps(part, getattr(owner, name))))
         stack.enter_context(patch.object(Container, "run", timed_run))
         run(PIPELINES[job.workload](job), system=KafkaSystem.named(f"kafka://{job.address}"), until="end")
-    found = {part: clocks.spent[part] for part in parts}
+    found = {part: clocks.spent[part] for part in (*parts, *steps)}
     return {**found, REST: whole - sum(found.values()), WHOLE: whole}
 
 

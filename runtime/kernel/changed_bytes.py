@@ -7,7 +7,9 @@ from itertools import islice
 from .state_cache import LIGHT, WriteBackCache
 
 _SAMPLES = 32
-"""About how many values are encoded for one estimate; their mean size stands for that of the others."""
+"""About how many values are encoded for an estimate of all; their mean size stands for that of the others."""
+_NEW_SAMPLES = 8
+"""About how many are encoded of the values that are new since the last estimate, which is made after each slice."""
 _MOST_BYTES = 4 << 20
 """A sample ends once it has encoded that much."""
 _BYTES_PER_MESSAGE = 64
@@ -39,24 +41,24 @@ class ChangedBytes:
         self._again_after -= messages
         if self._again_after <= 0:
             starts = [0] * len(caches)
-            mean, encoded = _mean_size(caches, starts, entries)
+            mean, encoded = _mean_size(caches, starts, entries // _SAMPLES)
             self.bytes = mean * entries
             self._again_after = max(entries // 2, encoded // _BYTES_PER_MESSAGE)
         else:
             starts = [min(cache.measured, len(cache.fresh)) for cache in caches]
             new = entries - sum(starts)
             if new:
-                self.bytes += _mean_size(caches, starts, new)[0] * new
+                self.bytes += _mean_size(caches, starts, new // _NEW_SAMPLES)[0] * new
         for cache in caches:
             cache.measured = len(cache.fresh)
         return self.bytes
 
 
-def _mean_size(caches: Sequence[WriteBackCache], starts: Sequence[int], entries: int) -> tuple[int, int]:
-    """The mean size of the changed values of each cache from an index on, `entries` in all, and how much was encoded
+def _mean_size(caches: Sequence[WriteBackCache], starts: Sequence[int], step: int) -> tuple[int, int]:
+    """The mean size of every `step`-th of the changed values of each cache from an index on, and how much was encoded
     for it."""
     samples = size = encoded = 0
-    for cache, key in _every(caches, starts, max(1, entries // _SAMPLES)):
+    for cache, key in _every(caches, starts, max(1, step)):
         one = cache.size_of(key)
         encoded += one
         size += max(LIGHT, one)
