@@ -1,21 +1,16 @@
-"""Runs containers as child processes: starts them, reads their reports, restarts those that die, and stops them."""
+"""Runs containers as child processes: starts them, restarts those that die, stops them, and adds up their reports."""
 
 import asyncio
 import logging
-import os
 import signal
-import sys
 import threading
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from msgspec import json
 from msgspec.structs import replace
 
 from ...dsl.errors import ContainerFailed, NoProgressError, SystemProblem
 from ...dsl.pipeline import Pipeline
-from ...dsl.text import visible
 from ..data_warnings.keyless import KeylessWarning
 from ..data_warnings.suspicious_times import LOGGER as TIMES
 from ..preflight.input_streams import LOGGER as STREAMS
@@ -28,21 +23,16 @@ from ..report import OnProgress, Progress, Report, sums
 from .child_process import ChildConfig, ChildReport
 from .merged_reports import merged_progress, merged_report
 from .restart_policy import RestartPolicy
+from .running_child import RunningChild, start_child
 
 RESTARTED = (SystemProblem.exit_code, NoProgressError.exit_code)
 """Exit codes after which a restart may help."""
 # As often as containers report: in between the sum would be the same.
 PROGRESS_SECONDS = 1.0
-# What a pipe of Linux holds, so that one read empties it.
-_READ_BYTES = 1 << 16
-_LONGEST_LINE = 1 << 16
-"""The most bytes of a line from a container's stderr; a longer one is printed in pieces."""
-_POLL_SECONDS = 0.2
-"""How soon the end of a container is noticed if its pipes stay open."""
-_DRAIN_SECONDS = 2.0
-"""How long to read the pipes of a dead container: children of its own may keep them open."""
 
 Say = Callable[[str], None]
+Start = Callable[[ChildConfig, str, Callable[[ChildReport], None], Say], Awaitable[RunningChild]]
+"""Starts the process of a container, as `start_child` does."""
 
 
 def supervise(
@@ -54,7 +44,7 @@ def supervise(
     Raises `ContainerFailed` for the first one that a restart cannot help, once the others have stopped.
     """
     require_descriptors_of_loop()
-    return asyncio.run(_Supervisor(pipeline, configs, most_restarts, progress, say).run())
+    return asyncio.run(Supervisor(pipeline, configs, most_restarts, progress, say).run())
 
 
 class _Child:
@@ -64,7 +54,7 @@ class _Child:
         self.config = config
         self.name = f"container {config.container}"
         self.restarts = RestartPolicy(most_restarts)
-        self.process: Process | None = None
+        self.process: RunningChild | None = None
         self.progress: Progress | None = None
         self.reports: list[Report] = []
         self.taken_over = False
@@ -77,7 +67,7 @@ class _Child:
 
     @property
     def alive(self) -> bool:
-        return self.process is not None and self.process.returncode is None
+        return self.process is not None and self.process.alive
 
     def receive(self, line: ChildReport) -> None:
         self.taken_over |= line.taken_over
@@ -103,7 +93,9 @@ class _Child:
         )
 
 
-class _Supervisor:
+class Supervisor:
+    """Runs one container for each config. `start` starts the process of one."""
+
     def __init__(
         self,
         pipeline: Pipeline,
@@ -112,12 +104,14 @@ class _Supervisor:
         progress: OnProgress | None,
         say: Say,
         machine: Machine = THIS_MACHINE,
+        start: Start = start_child,
     ) -> None:
         self._pipeline = pipeline.name
         self._children = [_Child(config, most_restarts) for config in configs]
         self._keyless_warning = KeylessWarning(pipeline)
         self._progress = progress
         self._say = say
+        self._start = start
         self._clock = machine.clock
         self._started = machine.clock()
         self._stop = asyncio.Event()
@@ -126,6 +120,7 @@ class _Supervisor:
         self._warnings: dict[str, str] = {}
 
     async def run(self) -> Report:
+        """What `supervise` does, in a loop that runs."""
         reporting = asyncio.create_task(self._report_progress())
         with self._signals():
             try:
@@ -198,60 +193,17 @@ class _Supervisor:
 
     async def _once(self, child: _Child) -> int:
         """Run a container once. Returns its exit code, negative for the signal that killed it."""
-        process, reports = await self._spawn(child)
-        listening, pipe = await self._listen(child, process, reports)
-        if self._stop.is_set():  # a stop was requested while the process started
-            process.terminate()
-        code = await _exit_code(process)
-        _, unfinished = await asyncio.wait(listening, timeout=_DRAIN_SECONDS)
-        for task in unfinished:
-            task.cancel()
-        pipe.close()
-        if process.stdin is not None:
-            process.stdin.close()
-        return code
-
-    async def _spawn(self, child: _Child) -> tuple[Process, int]:
-        """Start the process of a container, and write its config to it. Returns it with the pipe of its reports."""
-        reading, writing = os.pipe()
-        module, title = "fluvial.runtime.containers.child_process", child.title(self._pipeline)
-        try:
-            # In a session of its own: Ctrl-C in a terminal is for the supervisor, which passes it on once.
-            child.process = process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", module, str(writing), title),
-                stdin=PIPE,
-                stderr=PIPE,
-                pass_fds=(writing,),
-                start_new_session=True,
-            )
-        except OSError:
-            os.close(reading)
-            raise
-        finally:
-            os.close(writing)
-        assert process.stdin is not None
-        # Not as arguments or in the environment, which other users of the machine may read: a config may hold secrets.
-        process.stdin.write(json.encode(child.config) + b"\n")  # it stays open as long as this process lives
-        return process, reading
-
-    async def _listen(
-        self, child: _Child, process: Process, reports: int
-    ) -> tuple[list[asyncio.Task[None]], asyncio.ReadTransport]:
-        """Read the reports of a container, and its stderr. Returns the tasks that read, and the pipe of the reports."""
-        assert process.stderr is not None
-        lines = asyncio.StreamReader()
-        pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(lines), os.fdopen(reports, "rb")
+        child.process = process = await self._start(
+            child.config,
+            child.title(self._pipeline),
+            lambda line: self._receive(child, line),
+            lambda line: self._say(f"{child.name}: {line}"),
         )
-
-        def receive(line: bytes) -> None:
-            self._receive(child, json.decode(line, type=ChildReport))
-
-        def say(line: bytes) -> None:
-            self._say(f"{child.name}: {visible(line.decode(errors='replace'))}")
-
-        reading = (_each_line(lines, receive), _each_line(process.stderr, say, _LONGEST_LINE))
-        return [asyncio.create_task(each) for each in reading], pipe
+        if self._stop.is_set():  # a stop was requested while the process started
+            process.send_signal(signal.SIGTERM)
+        code = await process.exited()
+        await process.close()
+        return code
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -270,7 +222,7 @@ class _Supervisor:
 
     def _on_signal(self) -> None:
         """The first signal lets containers commit, the second stops them at once, the third kills them."""
-        now = asyncio.get_running_loop().time()
+        now = self._clock()
         if now - self._last_signal_at < REPEATED_SECONDS:
             return
         self._signals_received, self._last_signal_at = self._signals_received + 1, now
@@ -289,15 +241,15 @@ class _Supervisor:
         for child in self._children:
             if child.alive and child.process is not None:
                 self._say(f"{child.name} did not stop within {KILL_SECONDS:g} s, and is killed")
-                child.process.kill()
+                child.process.send_signal(signal.SIGKILL)
 
     async def _kill_all(self) -> None:
         """Kill the containers that are alive, whatever has ended this process."""
         for child in self._children:
             if child.alive and child.process is not None:
                 # Waited for, so that none still holds its place or its store when this process ends.
-                child.process.kill()
-                await _exit_code(child.process)
+                child.process.send_signal(signal.SIGKILL)
+                await child.process.exited()
 
     async def _report_progress(self) -> None:
         while True:
@@ -313,34 +265,6 @@ class _Supervisor:
     def _warn_of_keyless(self) -> None:
         """Warn of rows without keys, from the counts of all containers together."""
         self._keyless_warning.check(child.total_progress().keyless for child in self._children)
-
-
-async def _exit_code(process: Process) -> int:
-    """Wait for the end of a process; returns its exit code. `Process.wait` alone would also wait for its pipes, which
-    children of the process may keep open."""
-    while process.returncode is None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _POLL_SECONDS)
-    return process.returncode
-
-
-async def _each_line(
-    stream: asyncio.StreamReader, receive: Callable[[bytes], None], longest: int | None = None
-) -> None:
-    """Call `receive` with each line of a stream. With `longest` a longer line comes in pieces, and the last line may
-    lack its newline."""
-    begun = bytearray()
-    while data := await stream.read(_READ_BYTES):
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            receive(bytes(begun + line))
-            begun.clear()
-        begun += rest
-        if longest is not None and len(begun) > longest:
-            receive(bytes(begun))
-            begun.clear()
-    if longest is not None and begun:
-        receive(bytes(begun))
 
 
 def _ended(code: int) -> str:

@@ -94,7 +94,6 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/cli/top_screen.py": ("tests/runtime/cli/test_top_overview.py",),
     "runtime/containers/child_process.py": ("tests/command_line/test_containers.py",),
     "runtime/containers/start.py": ("tests/command_line/test_containers.py",),
-    "runtime/containers/supervisor.py": ("tests/command_line/test_containers.py",),
     "runtime/files/formats.py": ("tests/runtime/files/test_records.py",),
     "runtime/kernel/compiler/graph_builder.py": (
         "tests/runtime/kernel/code/test_stage_graph.py",

@@ -18,7 +18,7 @@ import pytest
 from engines.targets import contents, write
 from fluvial.dsl import Pipeline
 from fluvial.runtime import run
-from fluvial.runtime.containers.supervisor import _Supervisor
+from fluvial.runtime.containers.supervisor import Supervisor
 from fluvial.runtime.process import signals
 from fluvial.runtime.process.signals import Stopped, StopRequest, stop_signals, unwinding
 from fluvial.runtime.process.watchdog import KILLED, LIVES_ON
@@ -164,7 +164,7 @@ def test_a_function_that_ends_a_process_of_its_own_does_not_stop_the_run(monkeyp
 
 def test_a_child_that_is_forked_beside_a_supervisor_is_none_of_its_business() -> None:
     async def fork() -> int:
-        supervisor = _Supervisor(Pipeline("p"), [], 0, None, print)
+        supervisor = Supervisor(Pipeline("p"), [], 0, None, print)
         with supervisor._signals():
             code = in_child(lambda: True, signal.SIGTERM)
             await asyncio.sleep(0.01)
