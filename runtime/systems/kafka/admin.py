@@ -9,6 +9,7 @@ from confluent_kafka.cimpl import NewTopic
 from ....planner import stream_names as names
 from ..contract import StreamDescription, StreamPartition, StreamUse, StreamWarning
 from ..errors import check_stream, other_count
+from .clients import read_committed_client
 from .cluster import Cluster, Topic, described
 from .consumer import KafkaConsumer
 from .group_offsets import GroupOffsets
@@ -83,7 +84,7 @@ class KafkaAdmin:
             return {}
         (start,), (end,) = self.starts(stream), self.ends(stream)
         checkpoints: dict[str, bytes] = {}
-        consumer = KafkaConsumer(self._cluster, max_records=10_000, committed=True)
+        consumer = KafkaConsumer(self._cluster, max_records=10_000, make=read_committed_client)
         try:
             consumer.assign({(stream, 0): start})
             while start < end:

@@ -1,16 +1,17 @@
 """The consumer: reads partitions of topics from given offsets on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ..contract import RecordBatch, StreamPartition
 from ..errors import offset_outside
-from .clients import ConnectionMonitor, consumer_client, read_committed_client
+from .clients import ConnectionMonitor, consumer_client
 from .cluster import Cluster
 from .errors import GONE, TRANSIENT, out_of_reach, refused, starved
 from .prefetch import MAX_PREFETCHED_BYTES, PrefetchBuffer
+from .settings import KafkaSettings
 
 MAX_MESSAGES_AT_ONCE = 1000
 """Messages taken from the client in one call. Larger calls cost more for each message."""
@@ -37,9 +38,9 @@ class KafkaConsumer:
         *,
         max_records: int,
         max_prefetched_bytes: int = MAX_PREFETCHED_BYTES,
-        committed: bool = False,
+        make: Callable[[KafkaSettings, ConnectionMonitor], Consumer] = consumer_client,
     ) -> None:
-        self._make = read_committed_client if committed else consumer_client
+        self._make = make
         self._settings = cluster.settings
         self._count = min(max_records, MAX_MESSAGES_AT_ONCE)
         self._max_prefetched_bytes = max_prefetched_bytes

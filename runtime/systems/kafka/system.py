@@ -10,7 +10,7 @@ from ....dsl.errors import UsageError
 from ....dsl.validation import explain, require
 from ....dsl.verb_calls import explained_call
 from .admin import KafkaAdmin
-from .clients import ConnectionMonitor, admin_client
+from .clients import ConnectionMonitor, admin_client, consumer_client, read_committed_client
 from .cluster import Cluster
 from .consumer import KafkaConsumer
 from .record_producer import KafkaRecordProducer
@@ -94,7 +94,8 @@ class KafkaSystem:
     def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> KafkaConsumer:
         """Reads topics. A batch has at most `max_records` messages, and at most 1,000. With `committed` it reads
         committed records only, even where `isolation.level` is `read_uncommitted`."""
-        return KafkaConsumer(self._cluster, max_records=max_records, committed=committed)
+        make = read_committed_client if committed else consumer_client
+        return KafkaConsumer(self._cluster, max_records=max_records, make=make)
 
     def producer(self) -> KafkaTransactionalProducer:
         """Writes in transactions, for tools. Staged records are held in memory."""

@@ -1,26 +1,27 @@
 """Reading a topic as Kafka is: with gaps, aborted transactions, and partitions that are not wanted for a while."""
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fluvial.dsl.errors import SystemProblem
 from fluvial.dsl.message import Record
+from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.contract import Consumer, RecordProducer, StreamPartition
+from fluvial.runtime.systems.errors import unknown_stream
 from fluvial.runtime.systems.kafka import Cluster, KafkaConsumer
-from fluvial.runtime.systems.kafka import consumer as consumers
+from fluvial.runtime.systems.kafka.offsets import TopicOffsets
 from fluvial.runtime.systems.kafka.records import TIME_HEADER
 from kafka.broker import Broker
 from waiting import wait_until
-
-pytestmark = pytest.mark.kafka
 
 MakeTopic = Callable[..., str]
 Drain = Callable[[Consumer, int, int], tuple[list[int], list[Record]]]
@@ -67,6 +68,7 @@ def write(system: KafkaSystem, stream: str, script: list[Written]) -> dict[Strea
     return seen
 
 
+@pytest.mark.kafka
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     script=st.lists(written, min_size=1, max_size=5),
@@ -123,6 +125,7 @@ data = st.none() | st.binary(max_size=50)
 records = st.lists(st.tuples(data, data, timestamps, headers), min_size=1, max_size=20)
 
 
+@pytest.mark.kafka
 def test_every_record_comes_back_as_it_was(kafka: KafkaSystem, topic: MakeTopic, drain: Drain) -> None:
     name = topic(message_timestamp_before_max_ms=str(2**63 - 1), message_timestamp_after_max_ms=str(2**63 - 1))
     sender, consumer = kafka.record_producer(), kafka.consumer()
@@ -142,6 +145,7 @@ def test_every_record_comes_back_as_it_was(kafka: KafkaSystem, topic: MakeTopic,
     consumer.close()
 
 
+@pytest.mark.kafka
 def test_headers_of_other_clients_may_lack_a_value(
     kafka: KafkaSystem, broker: Broker, topic: MakeTopic, drain: Drain
 ) -> None:
@@ -154,6 +158,7 @@ def test_headers_of_other_clients_may_lack_a_value(
     assert drain(consumer, 0, 1)[1] == [(b"", b"", 5, (("none", b""), ("text", "ä".encode())))]
 
 
+@pytest.mark.kafka
 def test_the_broker_may_stamp_what_it_appends(kafka: KafkaSystem, topic: MakeTopic, drain: Drain) -> None:
     name, before = topic(message_timestamp_type="LogAppendTime"), int(1000 * time.time())
     send(kafka.record_producer(), name, numbered(1))
@@ -174,6 +179,7 @@ def poll_for_ever(consumer: Consumer) -> None:
         consumer.poll(PATIENCE)
 
 
+@pytest.mark.kafka
 def test_two_topics_are_told_apart(kafka: KafkaSystem, topic: MakeTopic) -> None:
     names = [topic(), topic()]
     for name in names:
@@ -188,6 +194,7 @@ def test_two_topics_are_told_apart(kafka: KafkaSystem, topic: MakeTopic) -> None
     assert seen == {name: numbered(1000) for name in names}
 
 
+@pytest.mark.kafka
 @pytest.mark.parametrize("offset", [-1, 0, 2, 6])
 def test_an_offset_outside_of_the_partition_is_refused(kafka: KafkaSystem, topic: MakeTopic, offset: int) -> None:
     name = topic()
@@ -201,6 +208,7 @@ def test_an_offset_outside_of_the_partition_is_refused(kafka: KafkaSystem, topic
     sender.close()
 
 
+@pytest.mark.kafka
 def test_what_is_removed_before_it_is_read_is_missed(kafka: KafkaSystem, topic: MakeTopic) -> None:
     name = topic()
     sender = kafka.record_producer()
@@ -218,13 +226,14 @@ def test_what_is_removed_before_it_is_read_is_missed(kafka: KafkaSystem, topic: 
     sender.close()
 
 
+@pytest.mark.kafka
 @pytest.mark.slow
 def test_a_topic_that_is_removed_while_it_is_read_is_unknown(
-    kafka: KafkaSystem, broker: Broker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+    kafka: KafkaSystem, broker: Broker, topic: MakeTopic
 ) -> None:
-    monkeypatch.setattr(consumers, "_LOOK_AFTER", 0.2)
     name = topic()
-    consumer = kafka.consumer()
+    fast = replace(THIS_MACHINE, clock=lambda: 100 * time.monotonic())  # it looks again after 0.3 s
+    consumer = KafkaConsumer(Cluster(kafka.settings, fast), max_records=10)
     consumer.assign({(name, 0): 0})
     consumer.poll(0.2)
     broker.remove_topics(name)
@@ -233,6 +242,7 @@ def test_a_topic_that_is_removed_while_it_is_read_is_unknown(
     consumer.close()
 
 
+@pytest.mark.kafka
 @pytest.mark.slow
 def test_a_compacted_topic_is_read_with_its_gaps(kafka: KafkaSystem, topic: MakeTopic, drain: Drain) -> None:
     often = {"min_cleanable_dirty_ratio": "0.01", "segment_ms": "500", "max_compaction_lag_ms": "1"}
@@ -260,3 +270,119 @@ def test_a_compacted_topic_is_read_with_its_gaps(kafka: KafkaSystem, topic: Make
     assert {key: value for key, value, _, _ in came if key != b"last"} == {
         b"%d" % (number % 7): b"%d" % number for number in range(43, 50)
     }
+
+
+class Client:
+    """A client that gives what a test has put into it."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.closed = 0
+
+    def assign(self, _: object) -> None: ...
+
+    def consume(self, count: int, timeout: float) -> list[Message]:
+        del count, timeout
+        given, self.messages = self.messages, []
+        return given
+
+    def poll(self, timeout: float) -> None: ...
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Offsets(TopicOffsets):
+    """Each partition has the offsets 0 to 99."""
+
+    def __init__(self) -> None: ...
+
+    def starts(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+        return dict.fromkeys(places, 0)
+
+    def log_ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> dict[Any, int]:
+        del patience
+        return dict.fromkeys(places, 100)
+
+
+class Topics(Cluster):
+    """A cluster that sends no request. It has the topic `here`, until that is removed."""
+
+    def __init__(self) -> None:
+        super().__init__(KafkaSystem("nowhere:9092").settings)
+        self.offsets = Offsets()
+        self.removed = False
+
+    def check(self, places: Iterable[StreamPartition]) -> None:
+        for stream, _ in places:
+            if self.removed:
+                raise unknown_stream(stream, (), self.settings.url)
+
+
+@dataclass
+class Reading:
+    """A consumer of the partitions 0 and 1 of a topic, whose client and cluster the test holds."""
+
+    cluster: Topics = field(default_factory=Topics)
+    client: Client = field(default_factory=Client)
+
+    def __post_init__(self) -> None:
+        client: Any = self.client
+        self.consumer = KafkaConsumer(self.cluster, max_records=10, make=lambda *_: client)
+        self.consumer.assign({("here", 0): 0, ("here", 1): 0})
+
+    def gives(self, *messages: Message) -> list[tuple[int, list[int], int]]:
+        """What comes of messages of the client: partition, offsets and next offset of each batch."""
+        self.client.messages.extend(messages)
+        return [(batch.partition, list(batch.offsets), batch.next_offset) for batch in self.consumer.poll()]
+
+
+def message(partition: int, offset: int, error: int | None = None) -> Message:
+    failed = None if error is None else KafkaError(error)
+    return Message(topic="here", partition=partition, offset=offset, value=b"x", timestamp=(1, 5), error=failed)
+
+
+def test_the_mark_of_an_end_moves_a_partition_past_a_gap() -> None:
+    assert Reading().gives(message(0, 3), message(0, 9, KafkaError._PARTITION_EOF)) == [(0, [3], 9)]
+    assert Reading().gives(message(0, 9, KafkaError._PARTITION_EOF)) == [(0, [], 9)]
+
+
+def test_what_comes_of_a_partition_that_is_no_longer_read_is_dropped() -> None:
+    reading = Reading()
+    reading.consumer.assign({("here", 1): 0})
+    late = (message(0, 3), message(0, 9, KafkaError._PARTITION_EOF))
+    assert reading.gives(*late, message(1, 0)) == [(1, [0], 1)]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KafkaError._TRANSPORT, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._MAX_POLL_EXCEEDED],
+    ids=["the connection", "another leader", "a group that nobody uses"],
+)
+def test_errors_that_end_by_themselves_lose_nothing_of_what_comes_around_them(error: int) -> None:
+    assert Reading().gives(message(0, 3), message(0, -1, error), message(0, 4)) == [(0, [3], 4)]
+
+
+def test_a_topic_that_the_client_does_not_know_is_looked_for() -> None:
+    reading, gone = Reading(), message(1, -1, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert reading.gives(gone, message(0, 0)) == [(0, [0], 1)]  # a broker that has just come back says so, too
+    reading.cluster.removed = True
+    with pytest.raises(SystemProblem, match="there is no stream 'here'"):
+        reading.gives(gone)
+
+
+def test_an_offset_that_was_removed_is_told_with_those_that_are_there() -> None:
+    with pytest.raises(SystemProblem, match=r"(?s)offset 8 lies outside partition 1 .*expected: 0 to 100"):
+        Reading().gives(message(1, 7), message(1, 7, KafkaError._AUTO_OFFSET_RESET))
+
+
+def test_any_other_error_says_of_which_partition_and_what_to_do() -> None:
+    with pytest.raises(SystemProblem, match=r"(?s)would not give messages of 'here', partition 1: .*to do: let the"):
+        Reading().gives(message(1, -1, KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+
+def test_a_consumer_that_was_closed_gives_nothing_and_may_be_closed_again() -> None:
+    reading = Reading()
+    reading.consumer.close()
+    reading.consumer.close()
+    assert (reading.gives(message(0, 0)), reading.client.closed) == ([], 1)
