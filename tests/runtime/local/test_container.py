@@ -1,15 +1,20 @@
 """A container at work: one turn reads, processes, and commits what is due by its clock."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from engines.local_tasks import LocalRun, local_run
 from engines.targets import contents, write
-from fluvial.dsl import Pipeline
+from fluvial.dsl import ClockTimers, Context, KeyedProcessor, Message, Pipeline, Timer
 from fluvial.dsl.errors import NoProgressError
+from fluvial.runtime.local.background_work import Steps
+from fluvial.runtime.local.commit.contract import Commits, Committed, TaskCommit
+from fluvial.runtime.process.signals import DRAIN_SECONDS
 from fluvial.runtime.systems import MemorySystem
 
 WORDS = [(None, b"a", 1, ()), (None, b"b", 2, ())]
@@ -76,3 +81,179 @@ def test_nothing_that_moves_while_there_is_work_is_a_stall(stack: ExitStack) -> 
     run.clock.now = 100_000
     with pytest.raises(NoProgressError, match="waits for the end of in"):
         turns(run)
+
+
+class Calls:
+    """Calls that last until the gate is open. `began` lists what they were made for."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.began = log
+        self.gate = asyncio.Event()
+
+    async def __call__(self, word: str) -> list[str]:
+        self.began.append(word)
+        await self.gate.wait()
+        return [word.upper()]
+
+
+async def loops(times: int = 20) -> None:
+    """Let the event loop go round so often."""
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+def called(system: MemorySystem, **written: list[Any]) -> tuple[Pipeline, Calls]:
+    """A pipeline that makes a call for each of these messages."""
+    pipeline, calls = Pipeline("p"), Calls([])
+    pipeline.stream("in", value=str).async_flat_map(calls, id="call").send_to("out", value=str)
+    write(system, written)
+    return pipeline, calls
+
+
+def test_a_run_that_is_asked_to_stop_waits_for_the_calls_in_flight(stack: ExitStack) -> None:
+    async def main() -> None:
+        pipeline, calls = called(system := MemorySystem(), **{"in": [WORDS[:1]]})
+        run = local_run(pipeline, system, stack, stop=lambda: bool(calls.began))
+        running = asyncio.create_task(run.container.run())
+        await loops()
+        assert (calls.began, running.done()) == (["a"], False)
+        calls.gate.set()
+        assert (await running).written == {"out": 1}
+        assert [record[1] for record in contents(system, "out")] == [b"A"]
+
+    asyncio.run(main())
+
+
+def test_calls_that_do_not_end_in_time_are_abandoned_and_made_again_by_the_next_run(
+    stack: ExitStack, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        pipeline, calls = called(system := MemorySystem(), **{"in": [WORDS[:1]]})
+        run = local_run(pipeline, system, stack, stop=lambda: bool(calls.began))
+        running = asyncio.create_task(run.container.run())
+        await loops()
+        run.clock.now = DRAIN_SECONDS
+        await loops()
+        assert not running.done()
+        run.clock.now += 0.1
+        assert (await running).written == {}
+        again = local_run(pipeline, system, stack)
+        again.container.turn()
+        await loops()
+        assert calls.began == ["a", "a"]
+        calls.gate.set()
+        await loops()
+        again.container.turn()
+
+    asyncio.run(main())
+    assert "in flight for 3 s after the request to stop are abandoned" in caplog.text
+
+
+def test_calls_go_on_between_the_slices_of_two_tasks_that_take_long(stack: ExitStack) -> None:
+    async def main() -> None:
+        pipeline, system, log = Pipeline("p"), MemorySystem(), list[str]()
+        calls = Calls(log)
+
+        def slow(word: str) -> str:
+            log.append(f"slow {word}")
+            run.clock.now += 1
+            return word
+
+        pipeline.stream("in", value=str).map(slow).async_flat_map(calls, id="call").send_to("out", value=str)
+        write(system, {"in": [WORDS[:1], WORDS[1:]]})
+        run = local_run(pipeline, system, stack, stop=lambda: len(log) == 4)
+        running = asyncio.create_task(run.container.run())
+        await loops()
+        assert log == ["slow a", "a", "slow b", "b"]
+        calls.gate.set()
+        await running
+
+    asyncio.run(main())
+
+
+class Alarm(KeyedProcessor[str, str, str]):
+    """Passes messages on; five seconds after each it says so."""
+
+    clock = ClockTimers()
+
+    def on_message(self, message: Message[str], context: Context[str]) -> Iterator[str]:
+        del context
+        self.clock.set(message.value, self.clock.now + 5000)
+        yield message.value
+
+    def on_timer(self, timer: Timer, context: Context[str]) -> Iterator[str]:
+        del context
+        yield f"{timer.name} later"
+
+
+def test_no_timer_rings_while_a_commit_waits_for_calls(stack: ExitStack) -> None:
+    """What it emitted would be behind the checkpoint that the commit is about to write."""
+
+    async def main() -> None:
+        pipeline, system, calls = Pipeline("p"), MemorySystem(), Calls([])
+        stream = pipeline.stream("in", key=str, value=str).process(Alarm(), id="alarm")
+        stream.async_flat_map(calls, id="call").send_to("out", value=str)
+        write(system, {"in": [[(b"k", b"a", 1, ())]]})
+        run = local_run(pipeline, system, stack, commit_interval=timedelta(seconds=1))
+        run.container.turn()
+        await loops()
+        for now in (2, 9):  # a commit is due, and then the timer too
+            run.clock.now = now
+            run.container.turn()
+            await loops()
+        assert calls.began == ["a"]
+        calls.gate.set()
+        await loops()
+        for _ in range(3):
+            run.container.turn()
+            await loops()
+        assert calls.began == ["a", "a later"]
+        assert run.container.report().checkpoints > 0
+
+    asyncio.run(main())
+
+
+class Together:
+    """Commits that contain all tasks of a container. `sizes` says of how many tasks each was."""
+
+    together = True
+
+    def __init__(self, commits: Commits) -> None:
+        self.early = commits.early
+        self.sizes: list[int] = []
+        self.move_states, self.align, self.resume = commits.move_states, commits.align, commits.resume
+        self.staged_outputs, self.trim = commits.staged_outputs, commits.trim
+        self._commits = commits
+
+    def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
+        self.sizes.append(len(commits))
+        return self._commits.commit(commits)
+
+
+def test_tasks_that_commit_together_wait_for_the_calls_of_each(stack: ExitStack) -> None:
+    async def main() -> None:
+        pipeline, calls = called(system := MemorySystem(), **{"in": [WORDS[:1], []]})
+        commits: list[Together] = []
+
+        def together(real: Commits) -> Commits:
+            commits.append(Together(real))
+            return commits[-1]
+
+        run = local_run(pipeline, system, stack, commits_as=together, guarantee="exactly_once")
+        run.container.turn()
+        await loops()
+        run.clock.now = 60
+        run.container.turn()
+        write(system, {"in": [[], WORDS[1:]]})
+        run.container.turn()
+        await loops()
+        assert not run.container.commit_ready()
+        assert (calls.began, commits[0].sizes) == (["a"], [])  # the other task begins nothing more, either
+        calls.gate.set()
+        for _ in range(3):
+            await loops()
+            run.container.turn()
+        assert (calls.began, commits[0].sizes) == (["a", "b"], [2])
+        assert [record[1] for record in contents(system, "out")] == [b"A"]
+
+    asyncio.run(main())

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-def counting(stack: ExitStack, **settings: object) -> LocalTask:
+def counting(stack: ExitStack, **settings: Any) -> LocalTask:
     pipeline, system = Pipeline("p"), MemorySystem()
     pipeline.stream("in", key=str, value=int).window(tumbling(HOUR), count(), id="w").send_to("out")
     write(system, {"in": [[]]})

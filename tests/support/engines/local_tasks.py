@@ -1,5 +1,6 @@
 """A container of the local engine in this process, which does one turn when it is told to."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,6 +9,7 @@ from fluvial.dsl import Pipeline
 from fluvial.planner import Settings
 from fluvial.planner.task_assignment import stages_of, tasks_of
 from fluvial.runtime.launch import checked_plan
+from fluvial.runtime.local.commit.contract import Commits
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.coordination.membership import Membership, PlaceGuard
 from fluvial.runtime.local.engine import make_tasks, open_commits
@@ -41,20 +43,29 @@ class LocalRun:
     clock: HandClock
 
 
-def local_run(pipeline: Pipeline, system: MemorySystem, stack: ExitStack, **settings: Any) -> LocalRun:
-    """A container that owns all tasks of a pipeline and has been started; `stack` closes what it opens."""
+def local_run(
+    pipeline: Pipeline,
+    system: MemorySystem,
+    stack: ExitStack,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    commits_as: Callable[[Commits], Commits] = lambda commits: commits,
+    **settings: Any,
+) -> LocalRun:
+    """A container that owns all tasks of a pipeline and has been started; `stack` closes what it opens. `stop` says
+    whether it was asked to stop, and `commits_as` may put something before its commits."""
     chosen, admin, clock = Settings(**settings), system.admin(), HandClock()
     plan = checked_plan(pipeline, system, chosen)
     for stream in plan.streams:
         if stream.kind != "source":
             admin.create(stream.name, stream.partitions)
     member = Membership(0, 1, 1, "run", frozenset(tasks_of(stages_of(plan))), None, "p-1-0")
-    commits = open_commits(plan, system, admin, chosen, PlaceGuard(member), stack)
+    commits = commits_as(open_commits(plan, system, admin, chosen, PlaceGuard(member), stack))
     tasks = make_tasks(RunContext("run", plan, chosen, commits, never), system, admin, stack)
     consumer = system.consumer()
     stack.callback(consumer.close)
-    machine = replace(THIS_MACHINE, clock=clock)
+    machine = replace(THIS_MACHINE, clock=clock, wall=lambda: round(1000 * clock.now))
     reporter = ProgressReporter(plan, EndOffsets(admin), None)
-    container = Container(plan, tasks, consumer, commits, chosen, None, lambda: False, reporter, None, machine)
+    container = Container(plan, tasks, consumer, commits, chosen, None, stop, reporter, None, machine)
     container.start()
     return LocalRun(tasks, container, clock)
