@@ -51,7 +51,7 @@ def _unblock() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, _blocked.mask)
 
 
-def _restore() -> None:
+def _restore() -> None:  # pragma: no cover - tests take it in children that they fork, which are not traced
     if _before:
         signal.set_wakeup_fd(-1)
         for number, handler in _before[0].handlers.items():

@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from ...dsl.errors import UsageError
 from ...dsl.validation import explain
-from . import open_system
 from .contract import System
 from .kafka import KafkaSystem
 from .log import LogSystem
@@ -55,12 +54,10 @@ def opened(data: Opening) -> System:
     scheme, _, rest = data.url.partition(":")
     if scheme == "log":
         return LogSystem(rest, fsync=data.fsync)
-    if scheme == "kafka":
-        return KafkaSystem(
-            data.url.removeprefix("kafka://"),
-            conf=data.conf,
-            topics=data.topics,
-            reach_within=timedelta(seconds=data.reach_within),
-            give_up_after=timedelta(seconds=data.give_up_after),
-        )
-    return open_system(data.url)
+    return KafkaSystem(
+        data.url.removeprefix("kafka://"),
+        conf=data.conf,
+        topics=data.topics,
+        reach_within=timedelta(seconds=data.reach_within),
+        give_up_after=timedelta(seconds=data.give_up_after),
+    )

@@ -498,9 +498,9 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Rewritten(
             "a batch of keys is asked for nothing",
             KeyBatcher,
-            "_send",
-            "keys, answer = (self._open, self._answer)",
-            "keys, answer = ({}, self._answer)",
+            "_call",
+            "self._make(batch.rows)",
+            "self._make({})",
         ),
     ],
     ("filled", STRAIGHT): [

@@ -7,7 +7,7 @@ So a retry repeats a batch, and the rate limit counts it again.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from itertools import count
+from dataclasses import dataclass
 from typing import Any
 
 from ....dsl.error_policy import Retry
@@ -94,7 +94,9 @@ class RemoteCalls:
 
     async def make(self, fn: Callable[..., Awaitable[Any]], *arguments: Any, keys: int = 1) -> Any:
         """The result of the function, after retries."""
-        for repeat in count(1):
+        repeat = 0
+        while True:
+            repeat += 1
             await self._rate.take(keys)
             try:
                 return await call_with_timeout(_awaited(fn, arguments), self._timeout, self._abandoned)
@@ -104,11 +106,19 @@ class RemoteCalls:
                         raise too_late(round(1000 * self._timeout), repeat, self._retry.attempts) from None
                     raise
             await asyncio.sleep(self._retry.pause_ms(repeat) / 1000)
-        raise AssertionError
 
 
 async def _awaited(fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> Any:
     return await fn(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenBatch:
+    """A batch that is not sent yet: rows by key, the answer that its callers wait for, and what sends it in time."""
+
+    rows: dict[Any, Any]
+    answer: asyncio.Future[Mapping[Any, Any]]
+    timer: asyncio.TimerHandle
 
 
 class KeyBatcher:
@@ -120,44 +130,40 @@ class KeyBatcher:
         self._size = batch.size
         self._delay = batch.delay_ms / 1000
         self._make = make
-        self._open: dict[Any, Any] = {}
-        self._answer: asyncio.Future[Mapping[Any, Any]] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._open: _OpenBatch | None = None
         self._running: set[asyncio.Task[None]] = set()
 
     async def ask(self, key: Any, row: Any = None) -> Any:
         """The answer for a key; None if there is none."""
         loop = asyncio.get_running_loop()
-        if self._answer is None or self._answer.get_loop() is not loop:
+        if self._open is None or self._open.answer.get_loop() is not loop:
             # Calls of an earlier event loop are discarded.
-            self._open, self._answer = {}, loop.create_future()
-            self._timer = loop.call_later(self._delay, self._send)
-        answer = self._answer
-        self._open[key] = row
-        if len(self._open) >= self._size:
-            self._send()
+            self._open = _OpenBatch({}, loop.create_future(), loop.call_later(self._delay, self._send_open))
+        batch = self._open
+        batch.rows[key] = row
+        if len(batch.rows) >= self._size:
+            self._send(batch)
         # A caller that is cancelled must not cancel the batch, which serves others.
-        return _copied((await asyncio.shield(answer)).get(key))
+        return _copied((await asyncio.shield(batch.answer)).get(key))
 
-    def _send(self) -> None:
-        keys, answer = self._open, self._answer
-        if self._timer is not None:
-            self._timer.cancel()
-        self._open, self._answer, self._timer = {}, None, None
-        if answer is not None:
-            task = asyncio.get_running_loop().create_task(self._call(keys, answer))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+    def _send_open(self) -> None:
+        assert self._open is not None  # a batch that is sent stops its timer
+        self._send(self._open)
 
-    async def _call(self, keys: dict[Any, Any], answer: "asyncio.Future[Mapping[Any, Any]]") -> None:
+    def _send(self, batch: _OpenBatch) -> None:
+        self._open = None
+        batch.timer.cancel()
+        task = asyncio.get_running_loop().create_task(self._call(batch))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _call(self, batch: _OpenBatch) -> None:
         try:
-            rows = await self._make(keys)
+            rows = await self._make(batch.rows)
         except Exception as error:
-            if not answer.done():
-                answer.set_exception(error)
+            batch.answer.set_exception(error)
         else:
-            if not answer.done():
-                answer.set_result(rows)
+            batch.answer.set_result(rows)
 
 
 class RemoteTableClient:

@@ -29,7 +29,7 @@ class TableContext:
     decode: Callable[[bytes], Any]
     emit: Callable[[bytes, Any, int, Headers], None] | None
     joined: Callable[[bytes], bytes | None] | None = None
-    keyless: Callable[[], None] | None = None
+    keyless: Callable[[], None] = lambda: None
 
 
 class TableOperator:
@@ -45,8 +45,7 @@ class TableOperator:
     ) -> None:  # of any time: the last row of a key counts
         del watermark
         if key is None:
-            if self._context.keyless is not None:
-                self._context.keyless()
+            self._context.keyless()
         # Where no changes are emitted, a deletion needs no lookup of the row.
         elif row is not None or self._context.emit is None or self.has(key):
             self._set(key, row, timestamp, headers)
