@@ -60,7 +60,7 @@ def joined(kind) -> Pipeline:
     return pipeline
 
 
-texts, numbers, pairs = joined(str), joined(int), joined(tuple[str, int])
+texts, numbers, pairs, raw = joined(str), joined(int), joined(tuple[str, int]), joined(bytes)
 """
 
 
@@ -127,7 +127,8 @@ pipeline.stream("totals", value=protobuf(Total)).map(lambda total: [total.id, to
 
 
 @pytest.mark.parametrize(
-    ("which", "keys"), [("texts", '"12345678"'), ("numbers", "7"), ("numbers", '"7"'), ("pairs", '["a",1]')]
+    ("which", "keys"),
+    [("texts", '"12345678"'), ("numbers", "7"), ("numbers", '"7"'), ("pairs", '["a",1]'), ("raw", '"\\u00e4"')],
 )
 def test_keys_are_those_of_the_stream(fluvial: Fluvial, folder: Path, which: str, keys: str) -> None:
     (folder / "names.jsonl").write_text(f'\n{{"id":{keys},"name":"Ada"}}\n')
@@ -137,13 +138,19 @@ def test_keys_are_those_of_the_stream(fluvial: Fluvial, folder: Path, which: str
     assert (ended.code, ended.err, ended.out) == (0, "", '"tea for Ada"\n')
 
 
-def test_a_key_that_is_none_of_the_stream_is_named(fluvial: Fluvial, folder: Path) -> None:
-    (folder / "names.jsonl").write_text('{"id":"customer","name":"Ada"}\n')
+@pytest.mark.parametrize(
+    ("which", "key", "wrong"),
+    [("numbers", '"customer"', "of type int: "), ("raw", "7", "of type bytes: expected text, got 7\n")],
+)
+def test_a_key_that_is_none_of_the_stream_is_named(
+    fluvial: Fluvial, folder: Path, which: str, key: str, wrong: str
+) -> None:
+    (folder / "names.jsonl").write_text(f'{{"id":{key},"name":"Ada"}}\n')
     (folder / "orders.jsonl").write_text("")
     words = ("--input", "names=names.jsonl", "--input", "orders=orders.jsonl", "--key-field", "id")
-    ended = fluvial("run", "tables.py:numbers", *words)
+    ended = fluvial("run", f"tables.py:{which}", *words)
     assert ended.code == 2
-    assert ended.err.startswith("it cannot be encoded as key of type int: ")
+    assert ended.err.startswith(f"it cannot be encoded as key {wrong}")
 
 
 def test_without_keys_a_table_is_warned_of(fluvial: Fluvial, folder: Path, caplog: pytest.LogCaptureFixture) -> None:

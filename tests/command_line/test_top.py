@@ -14,7 +14,7 @@ from rich.console import Console
 
 from engines.command_line import Ended, Fluvial
 from engines.targets import write
-from fluvial.dsl import Pipeline
+from fluvial.dsl import Pipeline, SystemProblem
 from fluvial.runtime import Metrics, Progress, run
 from fluvial.runtime.cli.commands import top
 from fluvial.runtime.systems import MemorySystem
@@ -140,6 +140,16 @@ def test_looking_goes_on_until_nobody_answers() -> None:
         first, second = next(looks), next(looks)
     assert (first.inputs[0].per_second > 0, second.inputs[0].per_second) == (True, 0)
     assert list(looks) == []
+
+
+def test_looking_live_at_nobody_is_a_system_out_of_reach(free_port: int) -> None:
+    with pytest.raises(SystemProblem):
+        next(top.overviews([f"localhost:{free_port}"], lambda: None))
+
+
+def test_without_a_plan_operators_have_no_labels_but_their_ids(metrics: Metrics) -> None:
+    """As of a container that is about to begin."""
+    assert top.labels([metrics.url]) == {}
 
 
 def test_the_last_look_stays_on_the_terminal(metrics: Metrics, capsys: pytest.CaptureFixture[str]) -> None:
