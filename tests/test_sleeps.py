@@ -16,7 +16,6 @@ PAUSES = {
     "runtime/process/test_signals.py": "until the signal comes that is tested",
     "support/faults/stoppable.py": "a user's function that hangs",
     "support/generators/slow_pipelines.py": "a user's function that takes its time",
-    "systems/test_open_files.py": "a client that waits as long as it is told",
 }
 """What each pause stands for, by file."""
 

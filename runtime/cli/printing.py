@@ -31,10 +31,10 @@ def print_if_read(text: str, stream: TextIO, seconds: float = 0.0) -> bool:
     return True
 
 
-def print_last(text: str, stream: TextIO) -> None:
-    """Print the last lines of a run. They are left out where nobody reads the stream for 2 s: a full pipe must not hold
-    a process that was told to stop. Standard error says so, if that is read."""
-    if not print_if_read(text, stream, _PATIENCE):
+def print_last(text: str, stream: TextIO, patience: float = _PATIENCE) -> None:
+    """Print the last lines of a run. They are left out where nobody reads the stream for so many seconds: a full pipe
+    must not hold a process that was told to stop. Standard error says so, if that is read."""
+    if not print_if_read(text, stream, patience):
         say_last("The summary or report of this run is left out: nobody reads the pipe that it goes to.")
 
 

@@ -16,13 +16,14 @@ class OutputBuffer:
     """Outputs by operator: records, messages for a sink, late records of a window; and DEAD_LETTERS.
 
     They stay until `drain`. A firing may produce more outputs than a batch. With `hand_over` the buffer is emptied
-    whenever it has HAND_OVER_COUNT outputs.
+    whenever it has `many` outputs.
     """
 
-    def __init__(self, dead_letters: list[Any], hand_over: HandOver | None = None) -> None:
+    def __init__(self, dead_letters: list[Any], hand_over: HandOver | None = None, many: int | None = None) -> None:
         self._by_operator: dict[str, list[Any]] = {}
         self._dead_letters = dead_letters
         self._hand_over = hand_over
+        self._many = HAND_OVER_COUNT if many is None else many
 
     def of(self, operator: str) -> list[Any]:
         """A list that stays the same for the life of the buffer, so that compiled code may hold its `append`."""
@@ -41,6 +42,6 @@ class OutputBuffer:
 
     def hand_over_if_many(self) -> None:
         """Empty the buffer in the middle of a firing, if there is much and the engine takes outputs then."""
-        if self._hand_over is not None and len(self) >= HAND_OVER_COUNT:
+        if self._hand_over is not None and len(self) >= self._many:
             for operator, outputs in self.drain():
                 self._hand_over(operator, outputs)

@@ -10,7 +10,6 @@ from fluvial.dsl import (
     KeyedStream,
     Pane,
     Pipeline,
-    SystemProblem,
     after_count,
     count,
     repeat,
@@ -213,20 +212,6 @@ def test_a_message_from_the_end_of_time_does_not_end_the_input() -> None:
             driver.send("in", 1, key="a", timestamp=time)
         assert panes(driver, "out") == [(10, "on_time", 2)]
         assert driver.report().failed == {"stream-1": 1}
-
-
-def test_a_store_that_fails_behind_a_call_is_not_overlooked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> Any:
-        raise SystemProblem("bad block")
-
-    pipeline = Pipeline("p")
-    keyed(pipeline).async_flat_map(at_once, id="call").window(TEN, count(), id="window").send_to("out")
-    with PipelineDriver(pipeline) as driver:
-        driver.send("in", 1, key="a", timestamp=1)
-        driver.restart()
-        monkeypatch.setattr(MemoryStore, "scan", fail)
-        with pytest.raises(SystemProblem):
-            driver.send("in", 1, key="a", timestamp=30)
 
 
 @pytest.mark.parametrize("together", [False, True])

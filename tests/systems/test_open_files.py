@@ -1,17 +1,18 @@
 """What a run says where its clients of Kafka have too few file descriptors for their connections."""
 
-import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from engines.local_tasks import HandClock
 from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.systems.contract import StreamPartition
-from fluvial.runtime.systems.kafka import Cluster, KafkaConsumer, consumer, record_producer
+from fluvial.runtime.systems.kafka import Cluster, KafkaConsumer
 from fluvial.runtime.systems.kafka.clients import ConnectionMonitor
 from fluvial.runtime.systems.kafka.record_producer import KafkaRecordProducer
 from fluvial.runtime.systems.kafka.settings import KafkaSettings
@@ -37,21 +38,20 @@ class ProducerWithoutSockets:
         self._monitor(NO_SOCKET)
 
 
-def test_a_producer_that_cannot_connect_says_that_it_has_too_few_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    def without_sockets(_: KafkaSettings, monitor: ConnectionMonitor, *__: Any, **___: Any) -> ProducerWithoutSockets:
+def test_a_producer_that_cannot_connect_says_that_it_has_too_few_files() -> None:
+    def without_sockets(_: KafkaSettings, monitor: ConnectionMonitor, *__: Any, **___: Any) -> Any:
         return ProducerWithoutSockets(monitor)
 
-    monkeypatch.setattr(record_producer, "producer_client", without_sockets)
     cluster = cast("Cluster", SimpleNamespace(settings=SETTINGS, machine=THIS_MACHINE, reach=lambda: None))
     with pytest.raises(SystemProblem, match=MORE_FILES):
-        KafkaRecordProducer(cluster, "visits")
+        KafkaRecordProducer(cluster, "visits", make=without_sockets)
 
 
 class ConsumerWithoutSocket:
     """A client with no connection for messages, and perhaps one for metadata."""
 
-    def __init__(self, monitor: ConnectionMonitor, *, metadata: bool) -> None:
-        self._monitor, self._metadata = monitor, metadata
+    def __init__(self, monitor: ConnectionMonitor, clock: HandClock, *, metadata: bool) -> None:
+        self._monitor, self._clock, self._metadata = monitor, clock, metadata
 
     def assign(self, _: object) -> None:
         pass
@@ -60,7 +60,7 @@ class ConsumerWithoutSocket:
         return []
 
     def poll(self, timeout: float) -> None:
-        time.sleep(timeout)
+        self._clock.now += timeout
         self._monitor(NO_SOCKET)
 
     def list_topics(self, **_: float) -> object:
@@ -70,26 +70,26 @@ class ConsumerWithoutSocket:
 
 
 @pytest.fixture(params=[True, False], ids=["metadata", "no metadata"])
-def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], KafkaConsumer]:
+def reading(request: pytest.FixtureRequest) -> Callable[[int], KafkaConsumer]:
     """A consumer without a socket for messages, of a partition that has so many."""
+    clock = HandClock()
 
-    def make(_: KafkaSettings, monitor: ConnectionMonitor) -> ConsumerWithoutSocket:
-        return ConsumerWithoutSocket(monitor, metadata=request.param)
+    def make(_: KafkaSettings, monitor: ConnectionMonitor) -> Any:
+        return ConsumerWithoutSocket(monitor, clock, metadata=request.param)
 
     def reading(count: int) -> KafkaConsumer:
         def ends(places: Iterable[StreamPartition]) -> dict[StreamPartition, int]:
             return dict.fromkeys(places, count)
 
         offsets = SimpleNamespace(starts=lambda places: dict.fromkeys(places, 0), log_ends=ends, ends=ends)
+        machine = replace(THIS_MACHINE, clock=clock)
         cluster = cast(
-            "Cluster", SimpleNamespace(settings=SETTINGS, machine=THIS_MACHINE, offsets=offsets, check=lambda _: None)
+            "Cluster", SimpleNamespace(settings=SETTINGS, machine=machine, offsets=offsets, check=lambda _: None)
         )
-        reader = KafkaConsumer(cluster, max_records=10)
+        reader = KafkaConsumer(cluster, max_records=10, make=make)
         reader.assign({("clicks", 0): 0})
         return reader
 
-    monkeypatch.setattr(consumer, "consumer_client", make)
-    monkeypatch.setattr(consumer, "_LOOK_AFTER", 0.0)
     return reading
 
 
@@ -97,8 +97,8 @@ def test_a_consumer_that_gets_no_message_for_want_of_files_ends(reading: Callabl
     with pytest.raises(
         SystemProblem, match=f"(?s)'clicks', partition 0, but none has come for 0.2 s.*{MORE_FILES[4:]}"
     ):
-        reading(1).poll(3.0)
+        reading(1).poll(100.0)
 
 
 def test_a_consumer_that_has_read_all_waits_on_without_files(reading: Callable[[int], KafkaConsumer]) -> None:
-    assert reading(0).poll(1.0) == []
+    assert reading(0).poll(100.0) == []

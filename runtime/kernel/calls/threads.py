@@ -17,13 +17,15 @@ MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
 
 class CallThreads(ThreadPoolExecutor):
     """The default executor of an event loop. When the process ends, the interpreter does not wait for these threads, as
-    it does for those of the base class: a call that never returns must not keep the process alive.
+    it does for those of the base class: a call that never returns must not keep the process alive. There are at most
+    `most` threads.
 
     asyncio accepts only subclasses of ThreadPoolExecutor.
     """
 
-    def __init__(self) -> None:
-        super().__init__(MOST_THREADS)
+    def __init__(self, most: int = MOST_THREADS) -> None:
+        super().__init__(most)
+        self._most = most
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._guard = threading.Lock()
         self._workers: list[threading.Thread] = []
@@ -43,7 +45,7 @@ class CallThreads(ThreadPoolExecutor):
                 raise RuntimeError("the run is over: no thread takes another call")
             self._open += 1
             self._calls.put(partial(_make, future, partial(fn, *args, **kwargs)))
-            if len(self._workers) < min(self._open, MOST_THREADS):
+            if len(self._workers) < min(self._open, self._most):
                 worker = threading.Thread(target=self._work, name=f"fluvial-call-{len(self._workers)}", daemon=True)
                 self._workers.append(worker)
                 worker.start()

@@ -55,6 +55,7 @@ class KafkaRecordProducer:
         *,
         longest: timedelta = timedelta(0),
         once: bool = True,
+        make: Callable[..., Producer] = producer_client,
     ) -> None:
         settings = self._settings = cluster.settings
         self._id = transactional_id
@@ -70,9 +71,7 @@ class KafkaRecordProducer:
         self._touched: set[StreamPartition] = set()
         self._early: set[str] = set()
         self._cluster.reach()
-        self._client: Producer = producer_client(
-            settings, self._monitor, self._not_delivered, transactional_id, longest, once=once
-        )
+        self._client = make(settings, self._monitor, self._not_delivered, transactional_id, longest, once=once)
         if transactional_id is not None:
             # Connects first: without a connection init_transactions waits half a second before it tries again.
             with suppress(KafkaException):

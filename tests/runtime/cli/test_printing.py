@@ -25,10 +25,9 @@ def full() -> Iterator[TextIO]:
 
 
 def test_the_last_lines_wait_for_nobody_and_standard_error_says_so(
-    full: TextIO, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    full: TextIO, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(printing, "_PATIENCE", 0.1)
-    printing.print_last("read 3", full)
+    printing.print_last("read 3", full, patience=0.1)
     assert capfd.readouterr().err == (
         "The summary or report of this run is left out: nobody reads the pipe that it goes to.\n"
     )

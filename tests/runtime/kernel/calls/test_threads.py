@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from fluvial.runtime.kernel.calls import threads as module
 from fluvial.runtime.kernel.calls.threads import CallThreads
 from waiting import wait_until
 
@@ -18,9 +17,8 @@ def test_a_call_returns_its_result_or_its_error_from_a_thread_of_its_own() -> No
     calls.shutdown()
 
 
-def test_calls_run_at_once_in_as_many_threads_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_THREADS", 2)
-    calls, together = CallThreads(), threading.Barrier(2, timeout=60)
+def test_calls_run_at_once_in_as_many_threads_as_there_may_be() -> None:
+    calls, together = CallThreads(2), threading.Barrier(2, timeout=60)
     futures = [calls.submit(together.wait) for _ in range(4)]
     assert sorted(future.result() for future in futures) == [0, 0, 1, 1]
     assert len({calls.submit(threading.get_ident).result() for _ in range(8)}) <= 2
@@ -37,9 +35,8 @@ def test_a_call_is_open_until_it_has_returned() -> None:
     calls.shutdown()
 
 
-def test_a_call_that_was_cancelled_before_it_began_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_THREADS", 1)
-    calls, go_on = CallThreads(), threading.Event()
+def test_a_call_that_was_cancelled_before_it_began_is_not_made() -> None:
+    calls, go_on = CallThreads(1), threading.Event()
     made: list[int] = []
     first = calls.submit(go_on.wait, 60)
     second = calls.submit(made.append, 1)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from fluvial.dsl import ListState, MapState, UsageError, ValueState
-from fluvial.runtime.kernel.operators import processor_state
-from fluvial.runtime.kernel.operators.processor_state import MOST, BoundList, BoundMap, BoundValue
+from fluvial.runtime.kernel.operators.processor_state import HEAVY, MOST, BoundList, BoundMap, BoundValue
 from fluvial.runtime.kernel.operators.state_entries import KeyScope, StateNamespace, value_codec
 from fluvial.runtime.kernel.time.bounds import START
 from fluvial.runtime.state import MemoryStore
@@ -103,11 +102,10 @@ def test_a_list_is_stored_in_pieces_and_appending_rewrites_the_last_one() -> Non
         assert list(state) == [*range(MOST + 1), -1]
 
 
-def test_a_heavy_item_has_a_piece_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processor_state, "HEAVY", 10)
+def test_a_heavy_item_has_a_piece_of_its_own() -> None:
     calls = Calls(BoundList, ListState(str))
     with calls.on(b"a") as state:
-        state.extend(["x" * 8, "y" * 8])
+        state.extend(["x" * HEAVY, "y" * HEAVY])
     assert calls.sizes() == [1, 0, 2]
 
 
