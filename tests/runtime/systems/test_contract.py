@@ -176,6 +176,16 @@ def test_a_transaction_ends_once(system: System) -> None:
         writing.append("visits", 0, [RECORD])
 
 
+def test_a_transaction_of_nothing_writes_nothing(system: System) -> None:
+    before = system.admin().ends("visits")
+    producer = system.producer()
+    writing = producer.begin()
+    writing.append("visits", 0, [])
+    writing.commit()
+    producer.close()
+    assert (writing.size, system.admin().ends("visits")) == (0, before)
+
+
 def test_a_dropped_transaction_leaves_nothing(system: System, read: Read) -> None:
     producer = system.producer()
     producer.begin().append("visits", 0, [RECORD])
