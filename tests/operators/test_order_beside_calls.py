@@ -39,6 +39,10 @@ async def called(number: int) -> list[int]:
     return [number]
 
 
+async def same(number: int) -> list[int]:
+    return [number]
+
+
 async def even_ones(number: int) -> list[int]:
     return [number] if number % 2 == 0 else []
 
@@ -133,6 +137,25 @@ def test_calls_that_keep_an_order_keep_it_beside_those_that_do_not(order: Order)
         return first[0] if first else len(calls) - 1
 
     assert run(pipeline, ends=others_last_and_reversed) == [0, 2, 4, 6]
+
+
+def one_last(calls: Sequence[Ended]) -> int:
+    """The call for 1 ends after all others."""
+    return next((index for index, call in enumerate(calls) if call.value != 1), 0)
+
+
+@pytest.mark.parametrize("order", ["key", "input"])
+def test_a_message_that_waits_beside_its_call_is_not_overtaken_by_the_next_of_its_order(order: Order) -> None:
+    pipeline = Pipeline("p")
+    numbers = keyed(pipeline)
+    numbers.async_flat_map(same, id="call", order=order).send_to("called")
+    numbers.filter(lambda number: number < 3).send_to("out")
+    with PipelineDriver(pipeline, async_results=one_last) as driver:
+        records = [(b"odd" if number % 2 else b"even", b"%d" % number, number, ()) for number in (1, 2, 4, 6)]
+        driver.records.send("in", records)
+        driver.end()
+        called = [message.value for message in driver.read("called")]
+    assert [number for number in called if number != 1] == [2, 4, 6]
 
 
 def test_a_message_that_fails_leaves_a_place_for_the_next() -> None:

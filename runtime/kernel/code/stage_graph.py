@@ -39,6 +39,18 @@ class StageGraph:
         starts = [operator, *(side for side, of in self.side_of.items() if of == operator)]
         return any(ends_path(self.operators[id]) for start in starts for id in self.operators_from(start))
 
+    @property
+    def breaks_order(self) -> bool:
+        """Whether messages whose calls have ended may wait, for other calls or for other messages, so that those behind
+        them could overtake them."""
+        calls = [id for id, operator in self.operators.items() if operator.async_call is not None]
+        return len(calls) > 1 or any(map(self._has_effects_beside_calls, (*self.inputs, *self.operators)))
+
+    def _has_effects_beside_calls(self, start: str) -> bool:
+        reached = [self.operators[id] for id in self.operators_from(start)]
+        calls = any(operator.async_call is not None for operator in reached)
+        return calls and any(changes_state(operator) or has_outputs(operator) for operator in reached)
+
     def operators_from(self, start: str) -> list[str]:
         """The operators that a message from `start` may reach, up to and including the first that `ends_path`."""
         reached: dict[str, None] = {}
@@ -56,3 +68,13 @@ def ends_path(operator: ops.Operator) -> bool:
     """Whether the code of a starting point ends at an operator. The operators behind it have code of their own, since
     they run in another call: after a firing, after an asynchronous call, or in the next stage."""
     return operator.role == "both" or operator.async_call is not None or operator.is_border
+
+
+def changes_state(operator: ops.Operator) -> bool:
+    """Whether a message that reaches an operator changes state, its own or that of a table."""
+    return operator.role == "both" or operator.fills is not None
+
+
+def has_outputs(operator: ops.Operator) -> bool:
+    """Whether a message that reaches an operator is added to a list of outputs."""
+    return operator.role == "terminal" and operator.fills is None and operator.async_call is None

@@ -14,7 +14,7 @@ from ....planner.type_inference import flows
 from ..code.program import Program, RemoteTableClients
 from ..code.source_code import write_source
 from ..code.source_text import CodePath, SourceText, Variables, compiled
-from ..code.stage_graph import StageGraph, ends_path
+from ..code.stage_graph import StageGraph, changes_state, ends_path, has_outputs
 from ..kinds import KERNEL_KINDS
 from ..time.border_watermarks import TRAILER_SIZE
 from ..time.stage_input import StageInput, TimeSource
@@ -170,7 +170,7 @@ class Compiler:
     def stateful(self, start: str) -> list[str]:
         """The operators whose state a message from `start` may change."""
         passed = self.graph.operators_from(start)
-        keeping = (id for id in passed if _changes_state(self.graph.operators[id]))
+        keeping = (id for id in passed if changes_state(self.graph.operators[id]))
         return sorted(keeping, key=self.number.__getitem__)
 
     def dispatch(
@@ -219,7 +219,7 @@ class Compiler:
         self.text.add(depth + 1, "close(in_flight)")
 
     def _outputs(self, start: str) -> list[str]:
-        return [id for id in self.graph.operators_from(start) if _has_outputs(self.graph.operators[id])]
+        return [id for id in self.graph.operators_from(start) if has_outputs(self.graph.operators[id])]
 
     def _operator(self, path: CodePath, id: str, names: Variables, depth: int) -> None:
         operator = self.graph.operators[id]
@@ -229,13 +229,3 @@ class Compiler:
         """Write the code of the operators behind this one, of which there is at least one."""
         for follower in self.graph.followers[id]:
             self._operator(path, follower, replace(names, of=id), depth)
-
-
-def _changes_state(operator: Operator) -> bool:
-    """Whether a message that reaches an operator changes state, its own or that of a table."""
-    return operator.role == "both" or operator.fills is not None
-
-
-def _has_outputs(operator: Operator) -> bool:
-    """Whether a message that reaches an operator is added to a list of outputs."""
-    return operator.role == "terminal" and operator.fills is None and operator.async_call is None

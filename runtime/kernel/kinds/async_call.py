@@ -29,12 +29,11 @@ def write_call(writer: CodeWriter, path: CodePath, operator: Operator, names: Va
 
 
 def _order_beside_others(writer: CodeWriter, path: CodePath, operator: Operator) -> Order:
-    """The order of calls that others of the same messages would break; "none" if there are no others. Calls behind
+    """The order of calls that other effects of their messages would break; "none" if there are no others. Calls behind
     other calls keep the order in which those end."""
-    operators = writer.graph.operators
-    calls = [other.async_call for other in operators.values() if other.async_call is not None]
-    behind = path.start in operators and operators[path.start].async_call is not None
-    return operator.async_call.order if operator.async_call and len(calls) > 1 and not behind else "none"
+    graph = writer.graph
+    behind = path.start in graph.operators and graph.operators[path.start].async_call is not None
+    return operator.async_call.order if operator.async_call and not behind and graph.breaks_order else "none"
 
 
 def write_call_with_key(writer: CodeWriter, path: CodePath, operator: Operator, names: Variables, depth: int) -> None:

@@ -1,6 +1,7 @@
 """The graph of a stage: who follows whom, whose messages are tracked, and which watermark nodes there are."""
 
 import dataclasses
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -117,3 +118,36 @@ def test_each_step_of_time_counts_where_something_looks_at_it_between_firings(wr
     pipeline = Pipeline("p")
     write(pipeline)
     assert shape_of(pipeline).exact == exact
+
+
+def copied(numbers: KeyedStream[str, int]) -> None:
+    numbers.send_to("copy")
+
+
+def called_again(numbers: KeyedStream[str, int]) -> None:
+    numbers.async_flat_map(call, id="more").send_to("more")
+
+
+def behind_a_window(numbers: KeyedStream[str, int]) -> None:
+    numbers.window(TEN, count(), id="window").send_to("panes")
+
+
+@pytest.mark.parametrize(
+    ("beside", "breaks"), [(None, False), (copied, True), (called_again, True), (behind_a_window, True)]
+)
+def test_order_of_calls_is_broken_by_what_stands_beside_them(
+    beside: Callable[[KeyedStream[str, int]], None] | None, breaks: bool
+) -> None:
+    pipeline = Pipeline("p")
+    numbers = keyed(pipeline)
+    numbers.async_flat_map(call, id="call").send_to("out")
+    if beside is not None:
+        beside(numbers)
+    assert shape_of(pipeline).breaks_order is breaks
+
+
+def test_what_only_another_input_reaches_breaks_no_order() -> None:
+    pipeline = Pipeline("p")
+    calls = keyed(pipeline).async_flat_map(call, id="call").map(str)
+    calls.merge(keyed(pipeline, "other").map(str)).send_to("out")
+    assert not shape_of(pipeline).breaks_order
