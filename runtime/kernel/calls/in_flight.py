@@ -5,9 +5,9 @@ ended they are released together, or dropped together if one of the calls failed
 
 A message whose calls have ended waits for those that came before it, where both have an effect at one place, so that an
 operator beside the calls sees messages in the order in which they came. A place is an output, or a key of an operator
-with state. In a stage with several asynchronous operators, calls that keep an order are places, too. Messages stand in
-the lines of their places from the moment they are fed, so that all lines have one order, and no two messages wait for
-each other."""
+with state. Where messages may wait for other reasons than their order, calls that keep an order are places, too, so
+that one that waits is not overtaken by the next. Messages stand in the lines of their places from the moment they are
+fed, so that all lines have one order, and no two messages wait for each other."""
 
 from collections import deque
 from collections.abc import Callable
@@ -22,16 +22,18 @@ arguments."""
 
 class InFlightMessage:
     """A message in flight, or a firing. `watermark` is the watermark when it came. `where` identifies the message or
-    the firing. `queue` is that of its input or operator. `ordered` has its calls that keep an order, if others do not
-    wait for them: the operator, and the key if the order is by key."""
+    the firing. `queue` is that of its input or operator; `behind` counts those that landed, and were taken out of the
+    queue, right behind this one. `ordered` has its calls that keep an order, if it may have to wait for other messages
+    than those before it in that order: the operator, and the key if the order is by key."""
 
-    __slots__ = ("done", "effects", "failed", "lines", "ordered", "pending", "queue", "watermark", "where")
+    __slots__ = ("behind", "done", "effects", "failed", "lines", "ordered", "pending", "queue", "watermark", "where")
 
     def __init__(self, watermark: int, where: tuple[Any, ...], queue: "InFlightQueue") -> None:
         self.watermark = watermark
         self.where = where
         self.queue = queue
         self.pending = 1
+        self.behind = 0
         self.failed = False
         self.done = False
         self.effects: list[Effect] = []
@@ -43,10 +45,43 @@ class Line(deque[InFlightMessage]):
     """The messages in flight with an effect at one place, in the order they came."""
 
 
-class InFlightQueue(deque[InFlightMessage]):
-    """The messages in flight of one input or operator, in the order they came. `opened` counts all that came so far."""
+MOST_DONE = 1000
+"""So many messages that have landed may stay in a queue, and as many as are in flight."""
 
-    opened = 0
+
+class InFlightQueue(deque[InFlightMessage]):
+    """The messages in flight of one input or operator, in the order they came, and some that have landed behind them.
+    `opened` counts all that came so far, `done` those here that have landed, `removed` those taken out behind others.
+    """
+
+    opened = done = removed = 0
+
+    def land(self, message: InFlightMessage) -> bool:
+        """A message has landed. Returns whether it was the oldest in flight."""
+        message.done = True
+        self.done += 1
+        oldest = self[0] is message
+        if oldest:
+            while self and self[0].done:
+                self.removed -= self.popleft().behind
+                self.done -= 1
+        elif self.done > MOST_DONE and 2 * self.done > len(self):
+            self._compact()
+        return oldest
+
+    def _compact(self) -> None:
+        """Take out what has landed: behind a call that takes long there may be as much as is read meanwhile."""
+        before, in_flight = self[0], list[InFlightMessage]()
+        for message in self:
+            if message.done:
+                before.behind += 1 + message.behind
+            else:
+                in_flight.append(message)
+                before = message
+        self.clear()
+        self.extend(in_flight)
+        self.removed += self.done
+        self.done = 0
 
 
 class Effects(Protocol):
@@ -89,7 +124,7 @@ class InFlightTracker:
         self.waiting = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._queues.values()))
+        return sum(len(queue) - queue.done for queue in self._queues.values())
 
     def queue(self, start: str) -> InFlightQueue:
         """The queue of an input or operator."""
@@ -110,7 +145,7 @@ class InFlightTracker:
     def landed(self, start: str) -> int:
         """How many messages of an input or operator have landed, counted from the first up to the first gap."""
         queue = self.queue(start)
-        return queue.opened - len(queue)
+        return queue.opened - len(queue) - queue.removed
 
     def floor(self, start: str) -> int | None:
         """The watermark of the oldest message in flight of an input or operator; None if there is none.
@@ -162,12 +197,8 @@ class InFlightTracker:
     def _land(self, message: InFlightMessage) -> None:
         if message.effects and not message.failed:
             self._release(message)
-        message.done = True
         self._report_landed(message.where)
-        queue = message.queue
-        if queue[0] is message:
-            while queue and queue[0].done:
-                queue.popleft()
+        if message.queue.land(message):
             self._moved()
 
     def _release(self, message: InFlightMessage) -> None:

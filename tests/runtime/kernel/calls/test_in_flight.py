@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fluvial.runtime.kernel.calls.in_flight import InFlightMessage, InFlightTracker
+from fluvial.runtime.kernel.calls.in_flight import MOST_DONE, InFlightMessage, InFlightTracker
 
 
 @dataclass
@@ -103,6 +103,22 @@ def test_messages_land_as_they_end_and_time_waits_for_the_oldest_of_each_start(d
             model.append((start, number, tracker.open(number, start, (start, number))))
         for start in "ab":
             assert tracker.floor(start) == next((mark for name, mark, _ in model if name == start), None)
+
+
+def test_what_has_landed_behind_a_message_in_flight_is_counted_and_not_kept() -> None:
+    tracker = cells_of(Stage())
+    oldest, *others = (tracker.open(5, "in", ("in", number)) for number in range(3 * MOST_DONE))
+    slow = others.pop(MOST_DONE)
+    for message in others:
+        tracker_closes(tracker, message)
+    more = tracker.open(6, "in", ("in", 3 * MOST_DONE))
+    assert len(tracker.queue("in")) <= MOST_DONE + 3
+    assert tracker.landed("in") == 0
+    tracker_closes(tracker, oldest)
+    assert (tracker.landed("in"), tracker.floor("in")) == (MOST_DONE + 1, 5)
+    tracker_closes(tracker, more)
+    tracker_closes(tracker, slow)
+    assert (tracker.landed("in"), tracker.opened("in"), len(tracker)) == (3 * MOST_DONE + 1, 3 * MOST_DONE + 1, 0)
 
 
 def test_a_message_waits_for_those_before_it_that_have_an_effect_at_the_same_place() -> None:
