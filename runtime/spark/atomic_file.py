@@ -1,5 +1,8 @@
 """The files beside Spark's checkpoint of a query: written atomically, and read back."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -8,6 +11,7 @@ import msgspec
 from ...dsl.errors import SystemProblem
 from ...dsl.validation import explain
 from ..process.data_files import write_file
+from ..process.resource_limits import remedy_for
 
 T = TypeVar("T")
 
@@ -31,3 +35,19 @@ def damaged(file: Path, why: str) -> SystemProblem:
     """The error for a file of a checkpoint that is not as it was written: a disk, or a copy, has cut or changed it."""
     remedy = "restore the folder from a copy, or start over with fluvial reset --all"
     return SystemProblem(explain(f"{file} cannot be read: {why}", "the file as a run has written it", remedy, file))
+
+
+@contextmanager
+def refusals_explained(folder: Path) -> Iterator[None]:
+    """Raise SystemProblem in place of an OSError about a file or folder in `folder`, which holds checkpoints: most
+    often another user owns it. An error that says that the machine has run out of something passes as it is."""
+    try:
+        yield
+    except OSError as error:
+        path = None if error.filename is None else Path(os.fsdecode(error.filename)).absolute()
+        if path is None or remedy_for(error) is not None or not path.is_relative_to(folder.absolute()):
+            raise
+        wrong = f"Spark's checkpoints in {folder} cannot be used: {error.strerror}: {path}"
+        expected = "a folder that this user may read and write to"
+        remedy = "correct the owner and permissions of its files, or set state_dir to another folder"
+        raise SystemProblem(explain(wrong, expected, remedy, path)) from error

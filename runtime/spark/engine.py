@@ -24,6 +24,7 @@ from ..systems.contract import System
 from ..systems.kafka import KafkaSystem
 from ..systems.log import LogSystem
 from ..systems.provisioning import make_streams
+from .atomic_file import refusals_explained
 from .connectors.kafka import KafkaConnection
 from .connectors.log import LogConnection
 from .lowering.lowering import components, has_loop, levels
@@ -50,6 +51,7 @@ def run(
     # A run that is stopped within a batch is continued by the next run, from the end of the batch before.
     with (
         exhaustion_explained(),
+        refusals_explained(root),
         stop_signals() as stop,
         suppress(Stopped),
         interruptions_raised(),
@@ -121,8 +123,9 @@ def check_checkpoints(plan: Plan, system: System, settings: Settings) -> list[tu
     root, reset = folder_of(plan, system, settings) / plan.name, reset_command(plan, system, settings, "spark")
     records: list[tuple[str, StateSchema]] = []
     for stages in components(plan):
-        query_levels = levels(plan, stages, settings.spark_buckets)
-        records += check_checkpoint(plan, wanted_record(plan, stages, query_levels, settings), root, reset).items()
+        wanted = wanted_record(plan, stages, levels(plan, stages, settings.spark_buckets), settings)
+        with refusals_explained(root):
+            records += check_checkpoint(plan, wanted, root, reset).items()
     return records
 
 

@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from datetime import timedelta
-from errno import ENOSPC
+from errno import EACCES, ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,40 @@ def test_a_python_process_that_was_killed_is_told_as_such() -> None:
     assert_explains(raised.value, wrong, None, expected, "want of memory")
 
 
+MISSING = (
+    "[STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY] Cannot restart streaming query with stateful operators "
+    "because the state directory is empty or missing.\nPlease use a new checkpoint location. SQLSTATE: 42K03"
+)
+CANNOT_LOAD = (
+    "Job aborted due to stage failure: Lost task 0.0: org.apache.spark.SparkException: "
+    "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.  SQLSTATE: 58030"
+)
+NO_METADATA = "[STDS_FAILED_TO_READ_OPERATOR_METADATA] Failed to read the operator metadata. SQLSTATE: 42K03"
+
+
+NO_ID = "[STREAMING_CHECKPOINT_MISSING_METADATA_FILE] Checkpoint location x is inconsistent. SQLSTATE: 42K03"
+EMPTY_ID = "com.fasterxml.jackson.databind.exc.MismatchedInputException: No content to map due to end-of-input\n at [x]"
+EMPTY_COMMIT = "Failed to read log file file:/x/commits/1. Incomplete log file in the offset commit log"
+
+
+@pytest.mark.parametrize("told", [MISSING, IN_A_BATCH.format(CANNOT_LOAD), NO_METADATA, NO_ID, EMPTY_ID, EMPTY_COMMIT])
+def test_what_is_gone_from_a_checkpoint_is_told_with_the_way_out(told: str) -> None:
+    run_all: Any = run_queries
+    with pytest.raises(SystemProblem) as raised:
+        run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Monitor(), PATIENCE)
+    wrong, expected = "Spark cannot read its checkpoint", "as the last run left them"
+    assert_explains(raised.value, wrong, None, expected, "fluvial reset --all")
+
+
+def test_a_python_that_cannot_be_started_is_told_with_its_setting() -> None:
+    run_all: Any = run_queries
+    told = 'java.io.IOException: Cannot run program "/opt/none/python": error=2, No such file or directory'
+    with pytest.raises(SystemProblem) as raised:
+        run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Monitor(), PATIENCE)
+    wrong = 'Spark cannot start Python: Cannot run program "/opt/none/python": error=2, No such file or directory'
+    assert_explains(raised.value, wrong, None, "a Python that every worker can start", "PYSPARK_PYTHON")
+
+
 def test_the_error_that_was_raised_last_comes_back() -> None:
     first = "fluvial.dsl.errors.SystemProblem: no disk\n\nThe above exception was the direct cause of the following "
     text = f"{first}exception:\n\n{traceback_of(MessageError('map failed'))}"
@@ -191,6 +225,23 @@ def test_a_disk_that_is_full_before_a_query_starts(monkeypatch: pytest.MonkeyPat
     made = plan(pipeline, partitions={"in": 1})
     with pytest.raises(SystemProblem, match="the machine has run out of"):
         engine.run(made, LogSystem(tmp_path), Settings(), "end", None)
+
+
+def test_a_checkpoint_folder_of_another_user_is_told_as_such(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(EACCES, "Permission denied", str(tmp_path / "state" / "p"))
+
+    monkeypatch.setattr(engine, "session_for", lambda *_: nullcontext())
+    monkeypatch.setattr(engine, "check_checkpoint", refuse)
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).send_to("out")
+    made, settings = plan(pipeline, partitions={"in": 1}), Settings(state_dir=str(tmp_path / "state"))
+    for call in (
+        lambda: engine.run(made, LogSystem(tmp_path), settings, "end", None),
+        lambda: engine.refuse_impossible(made, LogSystem(tmp_path), settings),
+    ):
+        with pytest.raises(SystemProblem, match=r"cannot be used: Permission denied: .*state/p\n[\s\S]*state_dir"):
+            call()
 
 
 def test_a_checkpoint_that_cannot_be_gone_on_with_is_refused_before_spark_starts(

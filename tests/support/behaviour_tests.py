@@ -170,10 +170,6 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/serdes/test_avro_compiled.py",
         "tests/runtime/serdes/test_avro_canonical.py",
     ),
-    "runtime/spark/atomic_file.py": (
-        "tests/runtime/spark/query/test_checkpoint_record.py",
-        "tests/spark_engine/test_identity.py",
-    ),
     "runtime/spark/connectors/kafka.py": ("tests/spark_engine/test_on_kafka.py",),
     "runtime/spark/connectors/kafka_format.py": ("tests/spark_engine/test_on_kafka.py",),
     "runtime/spark/connectors/kafka_sink.py": ("tests/spark_engine/test_on_kafka.py",),

@@ -120,6 +120,15 @@ _KINDS: dict[str, type[FluvialError]] = {
 
 _NO_FLUVIAL = "No module named 'fluvial'"
 
+_NO_PYTHON = re.compile(r'Cannot run program ".*(?:No such file or directory|Permission denied).*')
+"""Java's message if it cannot start the Python that Spark was told to use."""
+
+_INCOMPLETE = re.compile(
+    r"\[(?:CANNOT_LOAD_STATE_STORE|STREAMING_STATEFUL_OPERATOR|STREAMING_CHECKPOINT|STDS_)[A-Z_.]*\]"
+    "|Failed to read log file|No content to map due to end-of-input"
+)
+"""What Spark says of a checkpoint of which files are gone or cut: names of its errors, and texts where it has none."""
+
 _GONE = "failOnDataLoss"
 """The option that Spark's connector to Kafka names in its error if messages are gone."""
 
@@ -148,6 +157,22 @@ def _problem(error: Exception, starts: int) -> FluvialError:
             "start again: the run goes on from its last batch"
         )
         return QueryFailed(explain(wrong, "Python processes that live as long as their tasks", remedy))
+    if line := next((line for line in text.splitlines() if remedy_for(Exception(line))), None):
+        return exhausted(Exception(line.strip()), "Spark")
+    if (without_python := _python_problem(message)) is not None:
+        return without_python
+    if _INCOMPLETE.search(message):
+        wrong = f"Spark cannot read its checkpoint: {message}"
+        remedy = (
+            "restore the checkpoint from a copy, on the embedded log together with the log, or start over with "
+            "fluvial reset --all"
+        )
+        return QueryFailed(explain(wrong, "the files of the checkpoint as the last run left them", remedy))
+    return QueryFailed(f"the query on Spark has failed: {message}")
+
+
+def _python_problem(message: str) -> SystemProblem | None:
+    """The error if Spark cannot start Python, or starts one that has no Fluvial; None otherwise."""
     if _NO_FLUVIAL in message:
         wrong = "Spark starts a Python that has no Fluvial"
         remedy = (
@@ -155,6 +180,8 @@ def _problem(error: Exception, starts: int) -> FluvialError:
             "spark.pyspark.python; on a cluster, install Fluvial on each worker"
         )
         return SystemProblem(explain(wrong, "a Python with the same version of Fluvial as here", remedy))
-    if line := next((line for line in text.splitlines() if remedy_for(Exception(line))), None):
-        return exhausted(Exception(line.strip()), "Spark")
-    return QueryFailed(f"the query on Spark has failed: {message}")
+    if (no_python := _NO_PYTHON.search(message)) is not None:
+        wrong = f"Spark cannot start Python: {no_python[0]}"
+        remedy = f"set PYSPARK_PYTHON={sys.executable} in the environment, or spark.pyspark.python"
+        return SystemProblem(explain(wrong, "a Python that every worker can start", remedy))
+    return None
