@@ -66,7 +66,10 @@ def _is_asked_to_stop(receiver: socket.socket, process: int) -> bool:
     signals.register(receiver, select.POLLIN)
     while os.getppid() == process:
         if signals.poll(CHECK_SECONDS * 1000):
-            numbers = receiver.recv(1 << 16, socket.MSG_PEEK)
+            try:
+                numbers = receiver.recv(1 << 16, socket.MSG_PEEK)
+            except BlockingIOError:  # the process has read the numbers since `poll`
+                continue
             if signal.SIGTERM in numbers:
                 return True
             if not numbers:

@@ -21,7 +21,7 @@ from fluvial.runtime import run
 from fluvial.runtime.containers.supervisor import Supervisor
 from fluvial.runtime.process import signals
 from fluvial.runtime.process.signals import Stopped, StopRequest, stop_signals, unwinding
-from fluvial.runtime.process.watchdog import KILLED, LIVES_ON
+from fluvial.runtime.process.watchdog import KILLED, LIVES_ON, _is_asked_to_stop
 from fluvial.runtime.systems import MemorySystem
 from kafka.container_runs import PATIENCE
 
@@ -231,6 +231,32 @@ def test_a_watchdog_ends_with_its_process(watched: "subprocess.Popen[str]") -> N
     watched.kill()
     assert watched.stderr is not None
     assert watched.stderr.read() == ""  # nobody can write there any more
+
+
+class Outrun(socket.socket):
+    """A socket from which the process reads the first number just before the watchdog does; SIGTERM comes then."""
+
+    sender: socket.socket | None = None
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        if self.sender is not None:
+            super().recv(size)
+            found, self.sender = self.sender, None
+            with found:
+                try:
+                    return super().recv(size, flags)
+                finally:
+                    found.send(bytes([signal.SIGTERM]))
+        return super().recv(size, flags)
+
+
+def test_a_watchdog_outlives_a_process_that_is_quicker_to_read_a_signal() -> None:
+    receiver, sender = socket.socketpair()
+    with Outrun(fileno=receiver.detach()) as outrun:
+        outrun.setblocking(False)  # as the process does, by the time it waits at most
+        outrun.sender = sender
+        sender.send(bytes([signal.SIGINT]))
+        assert _is_asked_to_stop(outrun, os.getppid())
 
 
 def test_a_watchdog_that_was_killed_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
