@@ -122,6 +122,12 @@ def java_end_explained(stopping: Callable[[], bool]) -> Iterator[None]:
     A service manager often sends SIGTERM to every process of a service. Java then ends at once, in the middle of a
     batch, and the next run repeats that batch.
     """
+    py4j = logging.getLogger("py4j.clientserver")
+
+    def wanted(_: logging.LogRecord) -> bool:
+        return not stopping()  # a call that a signal interrupts leaves a connection that py4j cannot close
+
+    py4j.addFilter(wanted)
     try:
         yield
     except (QueryFailed, Py4JError, ConnectionError, EOFError) as error:
@@ -134,3 +140,5 @@ def java_end_explained(stopping: Callable[[], bool]) -> Iterator[None]:
             wrong = f"Spark's Java process does not answer: {type(error).__name__}: {first}"
             remedy = "see the file that its messages go to, and whether the system has ended it for want of memory"
             raise SystemProblem(explain(wrong, "a Java process that lives as long as the run", remedy)) from error
+    finally:
+        py4j.removeFilter(wanted)

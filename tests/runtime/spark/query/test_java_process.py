@@ -1,5 +1,6 @@
 """A Spark that ends before a run does: the run ends with a word about it, or quietly where it was to stop anyway."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -28,6 +29,17 @@ def test_a_run_that_is_to_stop_ends_quietly(error: Exception, caplog: pytest.Log
         raise error
     assert "Spark has ended before its batch did; the next run repeats it" in caplog.text
     assert "x.scala" not in caplog.text
+
+
+@pytest.mark.parametrize("stopping", [True, False])
+def test_what_py4j_says_of_an_interrupted_call_is_left_out_while_a_run_stops(
+    stopping: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    py4j = logging.getLogger("py4j.clientserver")
+    with java_end_explained(lambda: stopping):
+        py4j.error("Exception occurred while shutting down connection")
+    assert ("shutting down" in caplog.text) is not stopping
+    assert not py4j.filters
 
 
 @pytest.mark.parametrize("error", LOST)
