@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from ..dsl.errors import MissingExtraError, PlanError, UnsupportedError, UsageError
 from ..dsl.origin import Origin
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .metrics.http import Metrics
 
 EngineName = Literal["local", "spark"]
-Until = Literal["stopped", "end"]
+Until = Literal["stopped", "caught-up", "end"]
 
 
 class Engine(Protocol):
@@ -58,7 +58,11 @@ def run(
     container_id: int | None = None,
     containers: int = 1,
 ) -> Report:
-    """Run a pipeline until it is stopped (SIGINT, SIGTERM), or until the end that its inputs have now.
+    """Run a pipeline until it is stopped (SIGINT, SIGTERM), or up to the ends that its inputs have now.
+
+    `until="caught-up"` processes what the inputs hold now, commits, and returns: run a pipeline so by a schedule, and
+    the next run goes on where this one stopped. `until="end"` takes these ends for the end of all input: all windows
+    fire, as in a batch.
 
     `engine` is "local" or "spark"; `system` is where the streams live: `log:DIR`, `memory:`, or a System. `spark` is a
     SparkSession or a master's URL, for that engine. `progress` is called about once a second; `metrics` serves what is
@@ -114,9 +118,9 @@ def start(
     """Do what `run` does, as the container that `container` names. `partitions` limits how many partitions of a stream
     the run reads, for streams that have got more."""
     settings = Settings() if settings is None else settings
-    if until not in ("stopped", "end"):
-        remedy = 'write until="stopped" or until="end"'
-        raise UsageError(explain(f"until={until!r}", '"stopped" or "end"', remedy))
+    if until not in get_args(Until):
+        remedy = 'write until="stopped", until="caught-up" or until="end"'
+        raise UsageError(explain(f"until={until!r}", '"stopped", "caught-up" or "end"', remedy))
     if spark is None or isinstance(spark, str):  # a session of the user's shows that all requirements are met
         check_requirements(engine)
     run_plan: Callable[..., Report] = _engine(engine).run

@@ -39,7 +39,13 @@ RunSystem = Annotated[
     str | None, _run(metavar="URL", help=f"{URL} Default: {DEFAULT_SYSTEM}; with --input a temporary log.")
 ]
 RunKafkaConf = Annotated[Path | None, _run("--kafka-conf", metavar="FILE", help=CONF)]
-RunUntil = Annotated[Until | None, _run(help="When to return: at the present end of the inputs, or when stopped.")]
+RunUntil = Annotated[
+    Until | None,
+    _run(
+        help="When to return: when stopped; caught up with the present ends of the inputs, for runs by a schedule; or "
+        "at these ends as the end of all input, where all windows fire."
+    ),
+]
 RunGuarantee = Annotated[Guarantee, _run(help="Whether a crash may repeat outputs.")]
 CommitInterval = Annotated[
     str | None,
@@ -189,7 +195,9 @@ FromOffset = Annotated[
     int | None,
     typer.Option(metavar="N", min=0, help="The first offset of each partition. Default: the first that can be read."),
 ]
-ConsumeUntil = Annotated[Until, typer.Option(help="Return at the present end, or continue until stopped.")]
+ConsumeUntil = Annotated[
+    Literal["stopped", "end"], typer.Option(help="Return at the present end, or continue until stopped.")
+]
 ValuesAlone = Annotated[bool, typer.Option("--values/--records", help="Print values alone, or whole records.")]
 ValueFormat = Annotated[
     ShownAs, typer.Option("--format", help="How to show values; auto: JSON if they are JSON, else text or base64.")

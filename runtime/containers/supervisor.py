@@ -164,7 +164,7 @@ class Supervisor:
 
     def _is_over(self, child: _Child, code: int) -> bool:
         """Whether a container that has ended is not to be restarted."""
-        if code == 0 and (child.config.until == "end" or self._stop.is_set()):
+        if code == 0 and (child.config.until != "stopped" or self._stop.is_set()):
             return True
         if self._stop.is_set():
             # Codes of a container that had not begun, that ended itself, and that was killed, perhaps by its watchdog.

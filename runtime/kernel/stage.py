@@ -43,7 +43,7 @@ class StageTask:
 
     `empty` says that the `backend` holds no state, so that it need not be read. `run` is the id of a run to the end of
     input, which is the same when the run is restarted. `hand_over` takes outputs in the middle of a firing: see
-    `OutputBuffer`.
+    `OutputBuffer`. A run that `catches_up` ends without an end of input.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class StageTask:
         gate: Gate | None = None,
         hand_over: HandOver | None = None,
         run: str = "",
+        catches_up: bool = False,
     ) -> None:
         position = position or Position()
         graph = program.graph
@@ -75,12 +76,25 @@ class StageTask:
         self.tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, effects)
         self.watermarks = WatermarkGraph(graph.nodes, self.tracker.floor, exact=graph.exact)
         self.inputs = InputProgress(
-            graph.inputs, self.watermarks, position, producers or {}, accepts, self.tracker.opened
+            graph.inputs,
+            self.watermarks,
+            position,
+            producers or {},
+            accepts,
+            self.tracker.opened,
+            catches_up=catches_up,
         )
-        self.idle_sources = IdleSources(self.inputs)
+        self.idle_sources = IdleSources(self.inputs, position.quiet_since)
         reads = CountedReads(backend)
         self.calls = TaskCalls(self.pools, lambda: self.tracker.waiting)
-        self.progress = TaskProgress(self.watermarks, graph.node_in, self.tracker, asynchronous=program.asynchronous)
+        self.progress = TaskProgress(
+            self.watermarks,
+            graph.node_in,
+            self.inputs,
+            graph.inputs_before,
+            self.tracker,
+            asynchronous=program.asynchronous,
+        )
         self.state = TaskState(graph.operators, self.stateful, reads)
         make_pool = partial(CallPool, sleep=sleep, gate=gate)
         self._environment = self._environment_of(position, effects, reads, make_pool, empty, producer, run)
@@ -191,5 +205,6 @@ class StageTask:
         if clock > START:
             environment.clock_fired.update(dict.fromkeys(environment.clock_users, clock))
         position.clock_fired = environment.clock_fired
+        position.quiet_since = self.idle_sources.quiet_since
         self.joined.add_to(position)
         return position

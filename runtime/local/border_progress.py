@@ -29,6 +29,10 @@ class StageProgress(Protocol):
         """The watermark in front of an operator that messages have given it: the end of input does not count."""
         ...
 
+    def has_ended(self, operator: str) -> bool:
+        """Whether no more comes to an operator in this run, once nothing is in flight."""
+        ...
+
     def is_idle(self, operator: str) -> bool:
         """Whether all inputs in front of an operator are idle."""
         ...
@@ -57,7 +61,7 @@ class BorderProgress:
     @property
     def has_unreported_end(self) -> bool:
         """Whether a next stage still waits for the end of this task's outputs, so that one more commit is needed."""
-        return any(self._work.watermark_of(id) == END and not ended for id, (_, ended, _) in self._reported.items())
+        return any(self._work.has_ended(id) and not ended for id, (_, ended, _) in self._reported.items())
 
     def report(self, staged_outputs: StagedOutputs) -> bool:
         """Write control messages for each border whose state has changed. Returns whether any has."""
@@ -73,5 +77,5 @@ class BorderProgress:
     def _now(self, id: str) -> _Reported:
         busy = self._work.busy
         watermark = END if id in self._silent else self._work.reported_watermark_of(id)
-        ended = self._work.watermark_of(id) == END and not busy
+        ended = self._work.has_ended(id) and not busy
         return watermark, ended, self._work.is_idle(id) and not busy

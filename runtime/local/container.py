@@ -345,8 +345,11 @@ class Container:
         return "the end of " + ", ".join(inputs) if inputs else ""
 
     def _unread_inputs(self, task: LocalTask) -> list[str] | None:
-        """The inputs of a task that have messages which were not read; None if that is unknown."""
-        return self._reporter.behind(task.queues.positions)
+        """The inputs of a task that have messages which this run will read, and has not; None if that is unknown."""
+        positions, ends = task.queues.positions, self._ends
+        if ends is None:
+            return self._reporter.behind(positions)
+        return [place[0] for place, offset in positions.items() if offset < ends.get(place, offset)]
 
     def report(self) -> Report:
         """The report of the run so far."""

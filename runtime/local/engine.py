@@ -185,6 +185,7 @@ def _run_context(
         container=member.container,
         generation=member.generation,
         identities=inputs.identities,
+        catches_up=member.catches_up,
     )
 
 

@@ -45,6 +45,7 @@ class RunContext:
     generation: int = 0
     identities: Mapping[str, str] = field(default_factory=dict)
     border_schemas: Mapping[str, BorderSchema] = field(default_factory=dict)
+    catches_up: bool = False
 
 
 class LocalTask:
@@ -85,7 +86,7 @@ class LocalTask:
         self._tables = {id: name for name, id in tables.items() if name in setup.inputs}
         for name in stage.inputs:
             if name not in setup.inputs:
-                self._work.inputs.end(name)
+                self._work.inputs.leave_out(name)
         control = partial(ControlMessage, run.id, run.generation, setup.number, stage.tasks)
         self._borders = BorderProgress(run.plan, stage, self._work.progress, control)
         self._commits = 0
@@ -100,6 +101,7 @@ class LocalTask:
             setup.store,
             hand_over=self._route,
             run=run.id,
+            catches_up=run.catches_up,
             empty=checkpoint.blank,
             position=checkpoint.position,
             producer=setup.number,
@@ -231,7 +233,11 @@ class LocalTask:
         # A later clock alone needs no commit: a timer that fired has changed state as well.
         position = last.position
         timeless = structs.replace(
-            now.position, clock=position.clock, reached=position.reached, clock_fired=position.clock_fired
+            now.position,
+            clock=position.clock,
+            reached=position.reached,
+            clock_fired=position.clock_fired,
+            quiet_since=now.position.quiet_since | position.quiet_since,
         )
         same = structs.replace(now, position=timeless, number=last.number) == last
         if same and not reported and not self._router.unflushed and not self._work.state.changed:

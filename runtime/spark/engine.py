@@ -30,7 +30,7 @@ from .connectors.log import LogConnection
 from .lowering.lowering import components, has_loop, levels
 from .query.checkpoint_record import check_checkpoint, wanted_record
 from .query.checkpoint_removal import finish_removals
-from .query.connection import Connection
+from .query.connection import Connection, StopAt
 from .query.input_offsets import input_ends
 from .query.java_process import java_end_explained
 from .query.progress import QueryMonitor
@@ -71,10 +71,11 @@ def run(
                 connection.check(query, reset_command(plan, system, settings, "spark"))
             # One mapping for all queries, so that queries of one stream end at the same messages.
             sources = {name: None for query in queries for name in query.sources}
-            ends = {name: input_ends(plan, admin, name) for name in sources} if until == "end" else None
-            inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=until == "end")
+            ends = {name: input_ends(plan, admin, name) for name in sources} if until != "stopped" else None
+            inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=ends is not None)
             monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs)
-            begin = partial(start_query, connection=connection, session=session, settings=settings, ends=ends)
+            stop_at = None if ends is None else StopAt(ends, catches_up=until == "caught-up")
+            begin = partial(start_query, connection=connection, session=session, settings=settings, stop_at=stop_at)
             stop.begin()
             run_queries(queries, begin, connection, monitor, settings.spark_patience)
             monitor.finish()

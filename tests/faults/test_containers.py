@@ -3,6 +3,7 @@
 import random
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,23 @@ def test_a_container_that_is_killed_is_started_again_and_nothing_is_lost(
     assert "counts lack what containers did before they were started again" in said
     assert yard.missing(which) == []
     assert guarantee == "at_least_once" or yard.written() == yard.expected(which)
+
+
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
+def test_containers_that_are_killed_as_they_catch_up_stop_at_the_same_messages(yard: Yard, guarantee: str) -> None:
+    for number in (0, 1):
+        with yard.running("sessions", *TWO, "--guarantee", guarantee, "--until", "caught-up") as run:
+            found = yard.container("sessions", number, run)
+            assert found is not None
+            kill(found)
+            ended(run, 0)
+        assert all(b"z" not in (message.value or b"") for message in yard.written())  # time is not there yet
+        yard.feed_more()
+    yard.run("sessions", *TWO, "--guarantee", guarantee)
+    assert yard.missing("sessions") == []
+    added = Counter(message for message in yard.written() if (message.value or b"").startswith(b"z"))
+    assert len(added) == 1
+    assert guarantee == "at_least_once" or yard.written() - added == yard.expected("sessions")
 
 
 def test_all_stop_together_after_a_commit_and_go_on_in_any_number(yard: Yard) -> None:

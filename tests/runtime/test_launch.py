@@ -34,7 +34,7 @@ def filled() -> MemorySystem:
 @pytest.mark.parametrize(
     ("options", "wrong", "expected"),
     [
-        ({"until": "never"}, "until='never'", '"stopped" or "end"'),
+        ({"until": "never"}, "until='never'", '"stopped", "caught-up" or "end"'),
         ({"engine": "flink"}, "engine='flink'", '"local" or "spark"'),
         ({"progress": 3}, "run: progress=3", "a function that is given a Progress"),
         ({"metrics": 3}, "run: metrics=3", "a Metrics, or None"),

@@ -11,12 +11,14 @@ from ....dsl.message import Record
 from ....dsl.text import plural
 from ....dsl.validation import explain
 from ...files import ReadOptions, Render, ShownAs, json_of_bytes, shown, unobeyed
-from ...launch import Until, missing_stream
+from ...launch import missing_stream
 from ...systems.contract import ProducingSystem, System
 from ...systems.reads import follow, read_to_ends
 from .load import Loaded, load
 
 Show = Literal["records", "values"]
+StreamEnd = Literal["stopped", "end"]
+"""Where to stop printing a stream: when stopped, or at its present end."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -42,7 +44,7 @@ def consume(
     *,
     from_offset: int | None,
     limit: int | None,
-    until: Until,
+    until: StreamEnd,
     show: Show,
     shown_as: ShownAs,
 ) -> None:
@@ -56,7 +58,9 @@ def consume(
     out.flush()
 
 
-def _records(system: System, stream: str, from_offset: int | None, until: Until) -> Iterator[tuple[int, int, Record]]:
+def _records(
+    system: System, stream: str, from_offset: int | None, until: StreamEnd
+) -> Iterator[tuple[int, int, Record]]:
     admin = system.admin()
     existing = admin.streams()
     if stream not in existing:

@@ -51,6 +51,21 @@ class StageGraph:
         calls = any(operator.async_call is not None for operator in reached)
         return calls and any(changes_state(operator) or has_outputs(operator) for operator in reached)
 
+    def inputs_before(self, operator: str) -> frozenset[str]:
+        """The inputs whose messages may lead to something at an operator."""
+        return frozenset(stream for stream in self.inputs if operator in self._behind(stream))
+
+    def _behind(self, stream: str) -> set[str]:
+        behind: set[str] = set()
+        rest = list(self.inputs[stream].readers)
+        while rest:
+            id = rest.pop()
+            if id not in behind:
+                behind.add(id)
+                rest.extend(self.followers[id])
+                rest.extend(side for side, of in self.side_of.items() if of == id)
+        return behind
+
     def operators_from(self, start: str) -> list[str]:
         """The operators that a message from `start` may reach, up to and including the first that `ends_path`."""
         reached: dict[str, None] = {}

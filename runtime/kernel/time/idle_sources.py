@@ -29,9 +29,14 @@ def newly_idle(
 
 
 class IdleSources:
-    """The sources of a task that may be idle. The watermark of an idle source advances with the processing time."""
+    """The sources of a task that may be idle. The watermark of an idle source advances with the processing time.
 
-    def __init__(self, inputs: InputProgress) -> None:
+    `quiet_since` has the processing time since which each source had no message, as of the last commit. The time in
+    which the pipeline did not run counts if the run catches up: pipelines that run by a schedule often run for less
+    than `idle_after`. In other runs it does not count, as the messages that came meanwhile may be still on their way.
+    """
+
+    def __init__(self, inputs: InputProgress, quiet_since: Mapping[str, int]) -> None:
         sources = {stream: one.source for stream, one in inputs.inputs.items() if one.clock == "source"}
         self._patience = {
             stream: source.idle_after
@@ -39,7 +44,13 @@ class IdleSources:
             if source is not None and source.idle_after is not None
         }
         self._inputs = inputs
-        self._quiet_since: dict[str, int] = {}
+        known = quiet_since if inputs.catches_up else {}
+        self._quiet_since = {stream: since for stream, since in known.items() if stream in self._patience}
+
+    @property
+    def quiet_since(self) -> dict[str, int]:
+        """The processing time since which each source has had no message, in ms since epoch."""
+        return dict(self._quiet_since)
 
     def arrived(self, stream: str, now: int) -> None:
         """Messages of a source have come. A source that was idle has the watermark of its messages again."""

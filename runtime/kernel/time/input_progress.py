@@ -26,7 +26,7 @@ class InputProgress:
     `highs` has the largest timestamp of each source. `controls` counts the control messages of each input. `seen` holds
     trailers that were read before: producers repeat their trailers, and as long as no producer becomes idle, a repeated
     trailer changes nothing. `opened(stream)` is how many messages of an input came so far, where messages may be in
-    flight.
+    flight. With `catches_up` the end of the run is no end of input: nothing fires there that has not come due.
     """
 
     def __init__(
@@ -37,8 +37,12 @@ class InputProgress:
         producers: Mapping[str, int],
         accepts: Accepts,
         opened: CountOf = lambda _: 0,
+        *,
+        catches_up: bool = False,
     ) -> None:
         self.inputs = inputs
+        self.catches_up = catches_up
+        self._read: set[str] = set()
         # The position of an input that the stage no longer has is kept, for the input may come back.
         self._gone = Position(
             highs={stream: high for stream, high in position.highs.items() if stream not in inputs},
@@ -143,12 +147,20 @@ class InputProgress:
                 self.end(stream)
 
     def end(self, stream: str) -> None:
-        """A stream has ended: its watermark is END, so that everything that waits for it fires."""
+        """A stream has ended: no more of it comes in this run. Its watermark is END, so that everything that waits for
+        it fires, unless the run only catches up."""
+        self._read.add(stream)
+        if not self.catches_up:
+            self._watermarks.set_stream(stream, END)
+
+    def leave_out(self, stream: str) -> None:
+        """Nothing of a stream ever comes to this task, which has no partition of it."""
+        self._read.add(stream)
         self._watermarks.set_stream(stream, END)
 
     def ended(self, stream: str) -> bool:
         """Whether an input has ended: no more of it comes in this run."""
-        return self._watermarks.stream(stream) == END
+        return stream in self._read
 
     def position(self, floor: Callable[[str], int | None], landed: CountOf = lambda _: 0) -> Position:
         """The position after the messages that have landed.

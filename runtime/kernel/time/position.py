@@ -15,7 +15,8 @@ class Position(Struct):
     - `ended`: the producers that have reported the end of this run;
     - `idle`: the idle producers, 0 for an idle source;
     - `rested`: the watermark of each idle producer, which advances with the clock;
-    - `out_of_order`: that of the source, in ms.
+    - `out_of_order`: that of the source, in ms;
+    - `quiet_since`: the processing time since which a source that may be idle had no message.
 
     By operator that keeps state:
 
@@ -47,9 +48,10 @@ class Position(Struct):
     clock_fired: dict[str, int] = field(default_factory=dict, name="rung")  # stored under its first name
     versions: dict[str, int] = field(default_factory=dict)
     built: dict[str, int] = field(default_factory=dict)
+    quiet_since: dict[str, int] = field(default_factory=dict)
 
 
 POSITION_BY_OPERATOR = ("lateness", "forgotten", "reached", "clock_fired", "versions", "built")
 """The fields with an entry for each operator that keeps state. The entry moves to another task with the state."""
-POSITION_BY_STREAM = ("highs", "producers", "idle", "rested", "out_of_order")
+POSITION_BY_STREAM = ("highs", "producers", "idle", "rested", "out_of_order", "quiet_since")
 """The fields with an entry for each input stream."""

@@ -1,20 +1,33 @@
 """How far one task has come: the watermarks of its operators, and whether messages are in flight."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
 
 from ..calls.in_flight import InFlightTracker
+from .bounds import END
+from .input_progress import InputProgress
 from .operator_watermarks import reached_by
 from .watermarks import WatermarkGraph
 
 
 class TaskProgress:
-    """The progress of a task. `node_in` is the watermark node that each operator's input is judged by."""
+    """The progress of a task. `node_in` is the watermark node that each operator's input is judged by, and
+    `inputs_before` returns the inputs that lead to an operator."""
 
     def __init__(
-        self, watermarks: WatermarkGraph, node_in: Mapping[str, int], tracker: InFlightTracker, *, asynchronous: bool
+        self,
+        watermarks: WatermarkGraph,
+        node_in: Mapping[str, int],
+        inputs: InputProgress,
+        inputs_before: Callable[[str], Collection[str]],
+        tracker: InFlightTracker,
+        *,
+        asynchronous: bool,
     ) -> None:
         self._watermarks = watermarks
         self._node_in = node_in
+        self._inputs = inputs
+        self._inputs_before = cache(inputs_before)
         self._tracker = tracker
         self._asynchronous = asynchronous
 
@@ -28,6 +41,12 @@ class TaskProgress:
         than the watermark up to which the operator has fired."""
         self._watermarks.catch_up()
         return max(self._watermarks.now[self._node_in[operator]], reached_by(self._watermarks, operator))
+
+    def has_ended(self, operator: str) -> bool:
+        """Whether no more comes to an operator in this run, once nothing is in flight."""
+        if self._inputs.catches_up:
+            return all(map(self._inputs.ended, self._inputs_before(operator)))
+        return self.watermark_of(operator) == END
 
     def is_idle(self, operator: str) -> bool:
         """Whether all inputs of an operator are idle, so that next stages need not wait for its watermark."""

@@ -25,8 +25,8 @@ _POSITION = tuple(one.encode_name for one in _FIELDS)
 _WRITTEN = (
     *("version", "offsets", *_POSITION[:2]),
     *("changelogs", "run", *_POSITION[2:12]),
-    *("states", "atomic", "number", "identities", "tables", *_POSITION[12:]),
-    "borders",
+    *("states", "atomic", "number", "identities", "tables", *_POSITION[12:14]),
+    *("borders", *_POSITION[14:]),
 )
 """The fields of a checkpoint as JSON, in the order in which versions have added them. Those of the position lie among
 the others, as they did before it was a record of its own."""

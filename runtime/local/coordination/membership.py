@@ -45,7 +45,7 @@ class Membership:
 
     `transactional_id` is that of this container. `fenced` are the transactional ids of the containers that this
     generation replaces: they must be fenced before checkpoints are read. `done` says that an earlier process has done
-    the container's part of the run.
+    the container's part of the run. A run that `catches_up` ends at `ends` without an end of input.
     """
 
     container: int
@@ -57,6 +57,7 @@ class Membership:
     transactional_id: str
     fenced: tuple[str, ...] = ()
     done: bool = False
+    catches_up: bool = False
 
     @property
     def idle(self) -> bool:
@@ -185,7 +186,8 @@ def join(
 
 def _alone(plan: Plan, system: System, until: str, run: str) -> Membership:
     tasks = frozenset(tasks_of(stages_of(plan)))
-    return Membership(0, 1, 0, run, tasks, _frozen_ends(plan, system, until), f"{plan.name}-0-0")
+    ends, catches_up = _frozen_ends(plan, system, until), until == "caught-up"
+    return Membership(0, 1, 0, run, tasks, ends, f"{plan.name}-0-0", catches_up=catches_up)
 
 
 @contextmanager
@@ -251,6 +253,7 @@ def _membership(plan: Plan, assignment: Assignment, state: CoordinatorState, con
         transactional_id=transactional_ids(plan.name, assignment.generation, assignment.containers)[container.number],
         fenced=tuple(id for old, number in before.items() for id in transactional_ids(plan.name, old, number)),
         done=last == assignment and state.is_done(container.number),
+        catches_up=assignment.until == "caught-up",
     )
 
 
@@ -287,7 +290,7 @@ def _over(plan: Plan, container: ContainerId, system: System) -> str:
 
 
 def _frozen_ends(plan: Plan, system: System, until: str) -> PartitionEnds | None:
-    return frozen_ends(plan, system.admin()) if until == "end" else None
+    return None if until == "stopped" else frozen_ends(plan, system.admin())
 
 
 def _by_stream(ends: PartitionEnds | None) -> dict[str, list[int]] | None:

@@ -33,7 +33,7 @@ class EndOptions(msgspec.Struct, frozen=True):
 
     `checkpoint` is Spark's own, `starts` and `ends` are the offsets of the input; without `ends` the input does not
     end. `at_once` says that the next batch takes the whole input. `shipped` names the levels and buckets to report to.
-    `clocked` says that the source reports the processing time.
+    `clocked` says that the source reports the processing time. A run that `catches_up` reports no end of input.
     """
 
     checkpoint: str
@@ -42,6 +42,7 @@ class EndOptions(msgspec.Struct, frozen=True):
     at_once: bool
     shipped: ShippedPlan
     clocked: bool = False
+    catches_up: bool = False
 
 
 def offsets_left(checkpoint: Path, starts: Offsets, ends: Offsets) -> int:
@@ -95,14 +96,16 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after the clock if time has passed."""
         reported: int = start["ends"]
         if self._last is None:
-            self._last = reported + 1
+            self._last = reported + (not self._options.catches_up)
         before, self._left = self._left, self._still_left()
         count = self._last if self._left == 0 else reported
         # In a run to the end the passing of time alone makes no batch: such a run would never end.
         options = self._options
         clocked = options.clocked and (options.ends is None or self._left != before or count != reported)
         clock = _clock(start)
-        return _plain(count, clock.advanced(self._began) if clocked else clock)
+        # For a run that catches up, the time in which none ran counts as silence too.
+        since = 0 if options.catches_up else self._began
+        return _plain(count, clock.advanced(since) if clocked else clock)
 
     def _still_left(self) -> int | None:
         """The number of offsets that are left to plan after this batch; None if the input does not end."""

@@ -19,7 +19,7 @@ from ..atomic_file import read, write
 from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
 from ..query.checkpoint_log import is_between_batches
-from ..query.connection import Offsets
+from ..query.connection import Offsets, StopAt
 from ..rows import SPARK_SCHEMA
 from ..worker.outputs import Outputs
 from .end_of_input import EndDataSource, EndOptions, offsets_left
@@ -69,11 +69,13 @@ class KafkaConnection:
                 remedy = f"remove {query.folder} to start over, or set state_dir to another folder for another cluster"
                 raise SystemProblem(explain(wrong, "the same topic as in the run before", remedy))
 
-    def rows(self, session: "SparkSession", query: QueryPlan, settings: Settings, ends: Offsets | None) -> "DataFrame":
-        """The records of a query's sources as rows of Spark, those of bootstrap streams first, up to `ends`."""
+    def rows(
+        self, session: "SparkSession", query: QueryPlan, settings: Settings, stop_at: StopAt | None
+    ) -> "DataFrame":
+        """The records of a query's sources as rows of Spark, those of bootstrap streams first."""
         first, others = _bootstrap_and_others(query)
         most = settings.spark_batch_records * sum(len(query.starts[name]) for name in others)
-        ends = None if ends is None else {name: ends[name] for name in query.sources}
+        ends = None if stop_at is None else {name: stop_at.ends[name] for name in query.sources}
         rest = None if ends is None else {name: ends[name] for name in others}
         at_once = rest is not None and offsets_left(query.checkpoint, query.starts, rest) <= most
         # At once means no limit: a limit could leave a part of the input out of the batch that reports the end.
@@ -84,7 +86,8 @@ class KafkaConnection:
         if not query.keeps_state:
             return rows
         checkpoint = str(query.checkpoint.absolute())
-        options = EndOptions(checkpoint, query.starts, ends, at_once, query.shipped, query.levels.clocked)
+        catches_up, clocked = stop_at is not None and stop_at.catches_up, query.levels.clocked
+        options = EndOptions(checkpoint, query.starts, ends, at_once, query.shipped, clocked, catches_up)
         return rows.union(session.readStream.format(EndDataSource.name()).option("options", _json(options)).load())
 
     def _rows_of(

@@ -12,7 +12,7 @@ from ...systems.log import LogSystem
 from ...systems.provisioning import bootstrap_streams
 from ..counts import Counts, published_counts
 from ..lowering.query_plan import QueryPlan
-from ..query.connection import Offsets
+from ..query.connection import Offsets, StopAt
 from ..worker.outputs import Outputs, all_as_rows
 from .log_sink import LogSink, SinkOptions
 from .log_source import LogDataSource, LogOffsets, LogOptions
@@ -46,14 +46,17 @@ class LogConnection:
         """Raise SystemProblem if Spark's checkpoint and the log do not have the same batches."""
         check_published(query, self._log.admin().checkpoints(query.group), self._log.url, reset)
 
-    def rows(self, session: "SparkSession", query: QueryPlan, settings: Settings, ends: Offsets | None) -> "DataFrame":
-        """The records of a query's sources as rows of Spark, those of bootstrap streams first, up to `ends`."""
+    def rows(
+        self, session: "SparkSession", query: QueryPlan, settings: Settings, stop_at: StopAt | None
+    ) -> "DataFrame":
+        """The records of a query's sources as rows of Spark, those of bootstrap streams first."""
         admin = self._log.admin()
         options = LogOptions(
             directory=self._directory,
             starts=query.starts,
-            ends=None if ends is None else {name: ends[name] for name in query.sources},
-            closing=ends is not None and query.keeps_state,
+            ends=None if stop_at is None else {name: stop_at.ends[name] for name in query.sources},
+            closing=stop_at is not None and query.keeps_state and not stop_at.catches_up,
+            catches_up=stop_at is not None and stop_at.catches_up,
             batch_records=settings.spark_batch_records,
             first={name: admin.ends(name) for name in query.sources if name in bootstrap_streams(query.plan)},
             shipped=query.shipped,

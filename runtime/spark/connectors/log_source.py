@@ -27,7 +27,8 @@ class LogOptions(msgspec.Struct, frozen=True):
     partition in one batch, and the plan whose level 0 processes them.
 
     `closing` says that the source reports the end of input at `ends`. The streams in `first` are read before the
-    others, up to these offsets. `clocked` says that the source reports the processing time.
+    others, up to these offsets. `clocked` says that the source reports the processing time. A run that `catches_up`
+    reports it once at least, for what has come due since the run before.
     """
 
     directory: str
@@ -38,6 +39,7 @@ class LogOptions(msgspec.Struct, frozen=True):
     shipped: ShippedPlan
     first: dict[str, list[int]] = {}
     clocked: bool = False
+    catches_up: bool = False
 
 
 class LogOffsets(msgspec.Struct, frozen=True):
@@ -91,6 +93,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = options.ends
         self._last_end: int | None = None
         self._began = wall_clock()
+        self._timed = False
 
     def initialOffset(self) -> dict[str, Any]:
         """The offsets before the first batch: those at which the sources start."""
@@ -125,13 +128,21 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._last_end = begun.ends + self._options.closing
         reached = all(at >= end for name, ends in target.items() for at, end in zip(streams[name], ends, strict=True))
         count = self._last_end if reached else begun.ends
-        # In a run to the end the passing of time alone makes no batch: such a run would never end.
         changed = (streams, count) != (begun.streams, begun.ends)
-        clocked = self._options.clocked and (self._options.ends is None or changed)
-        # While other streams wait for the leading ones, they do not count as silent.
-        since = wall_clock() if leading else self._began
-        clock = begun.clock.advanced(since) if clocked else begun.clock
+        clock = self._advanced(begun.clock, changed=changed, leading=bool(leading))
         return _plain(LogOffsets(streams, count, clock.time, clock.since))
+
+    def _advanced(self, clock: SourceClock, *, changed: bool, leading: bool) -> SourceClock:
+        """The clock as the next batch reports it. In a run to the end the passing of time alone makes no batch, or else
+        such a run would never end."""
+        options = self._options
+        first, self._timed = options.catches_up and not self._timed, True
+        if not (options.clocked and (options.ends is None or changed or first)):
+            return clock
+        # While other streams wait for the leading ones, they do not count as silent. For a run that catches up, the
+        # time in which none ran counts as silence too.
+        since = wall_clock() if leading else 0 if options.catches_up else self._began
+        return clock.advanced(since)
 
     def _check(self, begun: LogOffsets, target: dict[str, list[int]]) -> None:
         for stream, ends in target.items():

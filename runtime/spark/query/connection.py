@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 
 Offsets = dict[str, list[int]]
 """By stream, and partition number."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopAt:
+    """Where a run stops: at these offsets of the sources. If it `catches_up`, that is no end of input: nothing fires
+    there that has not come due."""
+
+    ends: Offsets
+    catches_up: bool = False
 
 
 class Connection(Protocol):
@@ -41,9 +51,11 @@ class Connection(Protocol):
         `reset` is the command that resets the pipeline."""
         ...
 
-    def rows(self, session: "SparkSession", query: QueryPlan, settings: Settings, ends: Offsets | None) -> "DataFrame":
-        """The rows that level 0 makes of the sources. With `ends` the input stops at these offsets, and a row of its
-        end follows."""
+    def rows(
+        self, session: "SparkSession", query: QueryPlan, settings: Settings, stop_at: StopAt | None
+    ) -> "DataFrame":
+        """The rows that level 0 makes of the sources. With `stop_at` the input stops at these offsets, and a row of its
+        end follows, unless the run catches up."""
         ...
 
     def outputs(self, query: QueryPlan) -> Outputs:

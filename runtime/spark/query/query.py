@@ -20,7 +20,7 @@ from ..lowering.query_plan import QueryPlan
 from ..rows import SPARK_SCHEMA
 from ..worker.level_processor import LevelProcessor
 from .checkpoint_record import find_checkpoint, wanted_record
-from .connection import Connection, Offsets
+from .connection import Connection, StopAt
 from .input_offsets import input_ends, input_starts
 
 
@@ -85,10 +85,10 @@ def _starts(
 
 
 def start_query(
-    query: QueryPlan, connection: Connection, session: SparkSession, settings: Settings, ends: Offsets | None
+    query: QueryPlan, connection: Connection, session: SparkSession, settings: Settings, stop_at: StopAt | None
 ) -> StreamingQuery:
-    """Start a query. With `ends` it stops when it has read up to these offsets and has fired all windows."""
-    rows, outputs = connection.rows(session, query, settings, ends), connection.outputs(query)
+    """Start a query. With `stop_at` it stops when it has read up to these offsets; else it runs until it is stopped."""
+    rows, outputs = connection.rows(session, query, settings, stop_at), connection.outputs(query)
     for level in range(1, query.levels.count):
         processor = LevelProcessor(query.shipped, level, outputs)
         # Without Spark's notion of time: watermarks are rows, one for each producer, as on the local engine.
@@ -99,7 +99,7 @@ def start_query(
         .queryName(query.group)
         .option("checkpointLocation", str(query.checkpoint.absolute()))
     )
-    if ends is not None:
+    if stop_at is not None:
         return writer.trigger(availableNow=True).start()
     seconds = settings.spark_trigger_interval.total_seconds()
     return writer.trigger(processingTime=f"{seconds} seconds").start()

@@ -29,6 +29,10 @@ class Stage:
         assert operator == "border"
         return self.told
 
+    def has_ended(self, operator: str) -> bool:
+        assert operator == "border"
+        return self.watermark == END
+
     def is_idle(self, operator: str) -> bool:
         assert operator == "border"
         return self.idle

@@ -1,18 +1,33 @@
 """The engine `local` as a whole: what a run prepares, in which order, and what it leaves behind."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engines.sending import ProducingSystem
 from engines.targets import contents, write
-from fluvial.dsl import Message, Pipeline, SystemProblem
+from fluvial.dsl import (
+    ClockTimers,
+    Context,
+    KeyedProcessor,
+    KeyedStream,
+    Message,
+    Pipeline,
+    SystemProblem,
+    Timer,
+    count,
+    tumbling,
+)
 from fluvial.planner import Settings, plan
 from fluvial.runtime.local.coordination.membership import ContainerId
 from fluvial.runtime.local.engine import run
+from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.report import Report
-from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.systems import LogSystem, MemorySystem, System
 
 
 class Calls:
@@ -112,3 +127,70 @@ def test_a_sink_is_closed_also_where_the_run_fails_and_the_place_is_free_again()
     assert sink.made[-1] == "close"
     sink.fails = ""
     assert started(pipeline, system).read == {"in": 2}
+
+
+MINUTE = 60_000
+
+
+def caught_up(pipeline: Pipeline, system: System, now: int) -> Report:
+    """A run that catches up, at a time of the clock."""
+    machine = replace(THIS_MACHINE, wall=lambda: now)
+    return run(plan(pipeline, partitions={"in": 2}), system, Settings(), "caught-up", None, machine=machine)
+
+
+def append(system: System, *messages: tuple[int, str, int]) -> None:
+    writing = system.producer().begin()
+    for partition, value, time in messages:
+        writing.append("in", partition, [(None, value.encode(), time, ())])
+    writing.commit()
+
+
+def counting(idle_after: timedelta | None) -> Pipeline:
+    pipeline = Pipeline("p")
+    words: KeyedStream[str, str] = pipeline.stream("in", value=str, idle_after=idle_after).partition_by(
+        str, id="by", key_type=str
+    )
+    words.window(tumbling(timedelta(milliseconds=10)), count(), id="w").map(lambda pane: pane.key).send_to("out")
+    return pipeline
+
+
+@pytest.mark.parametrize("idle_after", [timedelta(minutes=30), None])
+def test_the_time_between_two_runs_by_a_schedule_is_silence_of_a_source(
+    idle_after: timedelta | None, tmp_path: Path
+) -> None:
+    """Partition 1 has one message, and none for half an hour; that of partition 0 closes the window then."""
+    system = LogSystem(tmp_path, fsync=False)
+    system.admin().create("in", 2)
+    append(system, (0, "a", 1), (1, "b", 2))
+    for minute in range(0, 40, 10):
+        now = minute * MINUTE
+        append(system, (0, "c", 20 + minute))
+        caught_up(counting(idle_after), system, now)
+        first_window = [record for record in contents(system, "out") if record[2] == 9]
+        assert len(first_window) == (2 if idle_after is not None and minute >= 30 else 0)
+
+
+class Reminder(KeyedProcessor[str, str, str]):
+    """Tells a key's value a minute later by the clock."""
+
+    clock = ClockTimers()
+
+    def on_message(self, message: Message[str], context: Context[str]) -> list[str]:  # noqa: ARG002
+        self.clock.set(message.value, self.clock.now + MINUTE)
+        return []
+
+    def on_timer(self, timer: Timer, context: Context[str]) -> list[str]:  # noqa: ARG002
+        return [timer.name]
+
+
+def test_timers_that_were_due_as_a_run_began_fire_in_it(tmp_path: Path) -> None:
+    system, pipeline = LogSystem(tmp_path, fsync=False), Pipeline("p")
+    system.admin().create("in", 2)
+    words = pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str)
+    words.process(Reminder(), id="reminder").partition_by(len, id="by-size", key_type=int, value=str).send_to("out")
+    append(system, (0, "a", 1), (1, "bb", 2))
+    told = []
+    for now in (0, MINUTE - 1, MINUTE, 2 * MINUTE):
+        caught_up(pipeline, system, now)
+        told.append(sorted(record[1] or b"" for record in contents(system, "out")))
+    assert told == [[], [], [b"a", b"bb"], [b"a", b"bb"]]

@@ -19,7 +19,9 @@ WRITERS = 3
 TOLD = st.lists(st.tuples(st.integers(0, WRITERS - 1), st.integers(0, 30)), max_size=30)
 
 
-def inputs(*streams: str, position: Position | None = None, opened: CountOf = lambda _: 0) -> InputProgress:
+def inputs(
+    *streams: str, position: Position | None = None, opened: CountOf = lambda _: 0, catches_up: bool = False
+) -> InputProgress:
     """InputProgress by these names: "source" may be 5 ms out of order, the others are written by three tasks."""
     stream = Pipeline("p").stream("source", value=int, out_of_order=timedelta(milliseconds=5))
     source: Any = stream.operator
@@ -33,7 +35,13 @@ def inputs(*streams: str, position: Position | None = None, opened: CountOf = la
     expected = dict.fromkeys(streams, WRITERS)
     ours = "ours" * 8
     return InputProgress(
-        inputs, watermarks, position or Position(), expected, lambda control: control.run == ours, opened
+        inputs,
+        watermarks,
+        position or Position(),
+        expected,
+        lambda control: control.run == ours,
+        opened,
+        catches_up=catches_up,
     )
 
 
@@ -96,6 +104,15 @@ def test_an_input_ends_when_each_producer_has_said_so() -> None:
     found.observe("mid", control(2, 9))
     assert found.ended("mid")
     assert found.observe("mid", pack_trailer(0, 8)) == END
+
+
+def test_the_end_of_a_run_that_catches_up_moves_no_watermark() -> None:
+    found = inputs("mid", catches_up=True)
+    for producer in range(WRITERS):
+        found.observe("mid", control(producer, 7 + producer))
+    assert (found.ended("mid"), found.watermark()) == (True, 7)
+    found.leave_out("mid")
+    assert found.watermark() == END
 
 
 def test_another_run_ends_nothing_though_it_tells_time() -> None:

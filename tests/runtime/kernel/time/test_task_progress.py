@@ -33,6 +33,20 @@ def test_the_end_of_input_is_no_watermark_that_messages_gave() -> None:
     assert task.progress.reported_watermark_of("w") == 25
 
 
+def test_an_operator_ends_with_the_inputs_that_lead_to_it() -> None:
+    pipeline = Pipeline("p")
+    left, right = (pipeline.stream(name, key=str, value=int) for name in ("left", "right"))
+    left.send_to("one")
+    left.join(right, lambda a, b: a + b, id="j", within=SECOND).send_to("two")
+    task = task_of(pipeline, catches_up=True)
+    feed(task, "left", (b"k", b"1", 25, ()))
+    task.inputs.end("left")
+    assert [task.progress.has_ended(id) for id in ("send_to-3", "send_to-5")] == [True, False]
+    task.inputs.end("right")
+    assert task.progress.has_ended("send_to-5")
+    assert task.progress.watermark_of("j") < END
+
+
 def test_an_operator_is_not_idle_while_messages_come() -> None:
     task = counting(idle_after=SECOND)
     feed(task, "in", (b"k", b"1", 25, ()))

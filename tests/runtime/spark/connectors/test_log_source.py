@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from fluvial.dsl import SystemProblem
 from fluvial.runtime.spark.connectors.log_source import LogOptions, LogRange, LogStreamReader
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
-from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition
+from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition, ProcessingTimePartition
 
 ALL = ReadAllAvailable()
 
@@ -70,3 +70,12 @@ def test_a_bootstrap_stream_is_read_before_the_others(ends: dict[str, list[int]]
     assert first == [LogRange("rates", 0, 3, 13)]
     assert second == [LogRange("rates", 0, 13, 15)]
     assert third == [LogRange("orders", 0, 2, 12), *([EndOfInputPartition(1)] if ends else [])]
+
+
+def test_a_run_that_catches_up_looks_at_the_clock_once_without_anything_new() -> None:
+    told = LogOptions("log", {"in": [0]}, {"in": [5]}, False, 10, ShippedPlan("", b""), clocked=True, catches_up=True)
+    (only,) = batches(LogStreamReader(told), {"streams": {"in": [5]}, "ends": 0, "time": 1000, "since": 400})
+    (clock,) = only
+    assert isinstance(clock, ProcessingTimePartition)
+    assert clock.time > 1000
+    assert clock.since == 400  # the time in which nothing ran counts as silence
