@@ -57,10 +57,8 @@ def gives_message(what: str, fn: Any) -> None:
 def gives_number(what: str, fn: Any) -> None:
     """Refuse a function that is annotated to return text or nothing, where numbers are added up."""
     type_ = promised(fn)
-    good, remedy = (
-        type_ not in (str, bytes, NoneType),
-        "return a number, and annotate it; collect() keeps values of any type",
-    )
+    good = type_ not in (str, bytes, NoneType)
+    remedy = "return a number, and annotate it; collect() keeps values of any type"
     require(good, PipelineError, _got(what, fn, type_), "a function that returns a number", remedy)
 
 

@@ -60,10 +60,8 @@ def run(
 ) -> Report:
     """Run a pipeline until it is stopped (SIGINT, SIGTERM), or up to the ends that its inputs have now.
 
-    `until="caught-up"` processes what the inputs hold now, commits, and returns: run a pipeline so by a schedule, and
-    the next run goes on where this one stopped. `until="end"` takes these ends for the end of all input: all windows
-    fire, as in a batch.
-
+    `until="caught-up"` processes what the inputs hold now; the next run goes on, as by a schedule. `until="end"` takes
+    that for all input there is: all windows fire.
     `engine` is "local" or "spark"; `system` is where the streams live: `log:DIR`, `memory:`, or a System. `spark` is a
     SparkSession or a master's URL, for that engine. `progress` is called about once a second; `metrics` serves what is
     measured, see `Metrics`.

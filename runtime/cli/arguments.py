@@ -10,6 +10,7 @@ from ...planner.settings import Guarantee
 from ..files import FormatName, ShownAs
 from ..launch import EngineName, Until
 from ..systems import DEFAULT_SYSTEM
+from ..systems.reads import StreamEnd
 
 URL = "Where the streams are: log:DIR, kafka://HOST:PORT, or memory:, which ends with the process."
 CONF = "Settings of the Kafka client, NAME=VALUE on each line: TLS, SASL and so on."
@@ -195,9 +196,7 @@ FromOffset = Annotated[
     int | None,
     typer.Option(metavar="N", min=0, help="The first offset of each partition. Default: the first that can be read."),
 ]
-ConsumeUntil = Annotated[
-    Literal["stopped", "end"], typer.Option(help="Return at the present end, or continue until stopped.")
-]
+ConsumeUntil = Annotated[StreamEnd, typer.Option(help="Return at the present end, or continue until stopped.")]
 ValuesAlone = Annotated[bool, typer.Option("--values/--records", help="Print values alone, or whole records.")]
 ValueFormat = Annotated[
     ShownAs, typer.Option("--format", help="How to show values; auto: JSON if they are JSON, else text or base64.")

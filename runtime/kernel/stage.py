@@ -62,38 +62,28 @@ class StageTask:
         run: str = "",
         catches_up: bool = False,
     ) -> None:
-        position = position or Position()
-        graph = program.graph
+        position, producers = position or Position(), producers or {}
+        graph, asynchronous = program.graph, program.asynchronous
         self.program = program
         self.stateful: dict[str, StatefulOperator] = {}
         self.pools: dict[str, CallPool] = {}
         self.counts = StageCounts(dict.fromkeys(graph.inputs, 0), [0] * len(graph.operators))
         joining = frozenset(id for id, operator in graph.operators.items() if KERNEL_KINDS[operator].joins_rows)
         failures = Failures(program.plan.pipeline, joining=joining)
-        self.failures = MessageFailures(failures, graph.inputs, asynchronous=program.asynchronous)
+        self.failures = MessageFailures(failures, graph.inputs, asynchronous=asynchronous)
         self.outputs = OutputBuffer(failures.dead_letters, hand_over)
         effects = MessageEffects(self.stateful, self.outputs, self.counts.late, takes_back=program.takes_back)
         self.tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, effects)
         self.watermarks = WatermarkGraph(graph.nodes, self.tracker.floor, exact=graph.exact)
         self.inputs = InputProgress(
-            graph.inputs,
-            self.watermarks,
-            position,
-            producers or {},
-            accepts,
-            self.tracker.opened,
-            catches_up=catches_up,
+            graph.inputs, self.watermarks, position, producers, accepts, self.tracker.opened, catches_up=catches_up
         )
         self.idle_sources = IdleSources(self.inputs, position.quiet_since)
         reads = CountedReads(backend)
         self.calls = TaskCalls(self.pools, lambda: self.tracker.waiting)
+        before = graph.inputs_before
         self.progress = TaskProgress(
-            self.watermarks,
-            graph.node_in,
-            self.inputs,
-            graph.inputs_before,
-            self.tracker,
-            asynchronous=program.asynchronous,
+            self.watermarks, graph.node_in, self.inputs, before, self.tracker, asynchronous=asynchronous
         )
         self.state = TaskState(graph.operators, self.stateful, reads)
         make_pool = partial(CallPool, sleep=sleep, gate=gate)

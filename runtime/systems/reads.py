@@ -2,8 +2,12 @@
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
+from typing import Literal
 
 from .contract import RecordBatch, System
+
+StreamEnd = Literal["stopped", "end"]
+"""Where the reading of a stream stops: when it is stopped, or at the stream's present end."""
 
 MOST_RECORDS = 10_000
 """The most records that are read at once."""

@@ -13,12 +13,10 @@ from ....dsl.validation import explain
 from ...files import ReadOptions, Render, ShownAs, json_of_bytes, shown, unobeyed
 from ...launch import missing_stream
 from ...systems.contract import ProducingSystem, System
-from ...systems.reads import follow, read_to_ends
+from ...systems.reads import StreamEnd, follow, read_to_ends
 from .load import Loaded, load
 
 Show = Literal["records", "values"]
-StreamEnd = Literal["stopped", "end"]
-"""Where to stop printing a stream: when stopped, or at its present end."""
 
 _encode = msgspec.json.Encoder().encode
 

@@ -1,5 +1,6 @@
 """The graph of a stage: its inputs, which operator follows which, and its watermark nodes."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ....dsl import operators as ops
@@ -36,7 +37,7 @@ class StageGraph:
 
     def meets_time(self, operator: str) -> bool:
         """Whether what an operator emits reaches a border, state or an asynchronous call."""
-        starts = [operator, *(side for side, of in self.side_of.items() if of == operator)]
+        starts = (operator, *self._side_outputs(operator))
         return any(ends_path(self.operators[id]) for start in starts for id in self.operators_from(start))
 
     @property
@@ -53,29 +54,27 @@ class StageGraph:
 
     def inputs_before(self, operator: str) -> frozenset[str]:
         """The inputs whose messages may lead to something at an operator."""
-        return frozenset(stream for stream in self.inputs if operator in self._behind(stream))
+        return frozenset(stream for stream in self.inputs if operator in self._reached(stream, self._behind))
 
-    def _behind(self, stream: str) -> set[str]:
-        behind: set[str] = set()
-        rest = list(self.inputs[stream].readers)
-        while rest:
-            id = rest.pop()
-            if id not in behind:
-                behind.add(id)
-                rest.extend(self.followers[id])
-                rest.extend(side for side, of in self.side_of.items() if of == id)
-        return behind
+    def _behind(self, id: str) -> tuple[str, ...]:
+        return (*self.followers[id], *self._side_outputs(id))
+
+    def _side_outputs(self, processor: str) -> Iterator[str]:
+        return (side for side, of in self.side_of.items() if of == processor)
 
     def operators_from(self, start: str) -> list[str]:
         """The operators that a message from `start` may reach, up to and including the first that `ends_path`."""
+        return self._reached(start, lambda id: () if ends_path(self.operators[id]) else self.followers[id])
+
+    def _reached(self, start: str, following: Callable[[str], Iterable[str]]) -> list[str]:
+        """The operators that are reached from an input or an operator, where `following` returns those behind each."""
         reached: dict[str, None] = {}
         rest = list(self.inputs[start].readers if start in self.inputs else self.followers[start])
         while rest:
             id = rest.pop()
             if id not in reached:
                 reached[id] = None
-                if not ends_path(self.operators[id]):
-                    rest.extend(self.followers[id])
+                rest.extend(following(id))
         return list(reached)
 
 

@@ -78,7 +78,8 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._last: int | None = None
         self._left: int | None = None
-        self._began = wall_clock()
+        # For a run that catches up, the time in which none ran counts as silence too.
+        self._silent_from = 0 if options.catches_up else wall_clock()
 
     def initialOffset(self) -> dict[str, Any]:
         """The offset before the first batch."""
@@ -103,9 +104,7 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         clocked = options.clocked and (options.ends is None or self._left != before or count != reported)
         clock = _clock(start)
-        # For a run that catches up, the time in which none ran counts as silence too.
-        since = 0 if options.catches_up else self._began
-        return _plain(count, clock.advanced(since) if clocked else clock)
+        return _plain(count, clock.advanced(self._silent_from) if clocked else clock)
 
     def _still_left(self) -> int | None:
         """The number of offsets that are left to plan after this batch; None if the input does not end."""

@@ -92,7 +92,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reader = LogReader(options.directory)
         self._target = options.ends
         self._last_end: int | None = None
-        self._began = wall_clock()
+        # For a run that catches up, the time in which none ran counts as silence too.
+        self._silent_from = 0 if options.catches_up else wall_clock()
         self._timed = False
 
     def initialOffset(self) -> dict[str, Any]:
@@ -139,10 +140,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, self._timed = options.catches_up and not self._timed, True
         if not (options.clocked and (options.ends is None or changed or first)):
             return clock
-        # While other streams wait for the leading ones, they do not count as silent. For a run that catches up, the
-        # time in which none ran counts as silence too.
-        since = wall_clock() if leading else 0 if options.catches_up else self._began
-        return clock.advanced(since)
+        # While other streams wait for the leading ones, they do not count as silent.
+        return clock.advanced(wall_clock() if leading else self._silent_from)
 
     def _check(self, begun: LogOffsets, target: dict[str, list[int]]) -> None:
         for stream, ends in target.items():
