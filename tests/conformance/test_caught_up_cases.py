@@ -14,8 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from engines.apart import apart
+from engines.conformance import TARGETS as CASE_TARGETS
 from engines.conformance import events, told
-from engines.targets import namespace, outputs_of
+from engines.targets import append, namespace, outputs_of
 from fluvial.dsl import Pipeline, collect, count, session, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
@@ -25,7 +26,7 @@ from fluvial.runtime.systems import LogSystem, System
 
 TEN = timedelta(milliseconds=10)
 Values = Mapping[str, Sequence[str]]
-RunPipeline = Callable[[Pipeline, Until], None]
+RunPipeline = Callable[[Pipeline, Until], object]
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ CASES = [
 def local_log(_: Any) -> Iterator[tuple[System, RunPipeline]]:
     with TemporaryDirectory() as folder:
         system = LogSystem(Path(folder), fsync=False)
-        yield system, lambda pipeline, until: ignore(run(pipeline, system=system, until=until))
+        yield system, lambda pipeline, until: run(pipeline, system=system, until=until)
 
 
 @contextmanager
@@ -176,7 +177,7 @@ def local_kafka(request: Any) -> Iterator[tuple[System, RunPipeline]]:
     system = namespace(request.getfixturevalue("broker"))
     with TemporaryDirectory() as folder:
         settings = replace(Settings(), state_dir=folder)
-        yield system, lambda pipeline, until: ignore(run(pipeline, system=system, until=until, settings=settings))
+        yield system, lambda pipeline, until: run(pipeline, system=system, until=until, settings=settings)
 
 
 @contextmanager
@@ -184,10 +185,7 @@ def spark_log(request: Any) -> Iterator[tuple[System, RunPipeline]]:
     spark = request.getfixturevalue("spark")
     with TemporaryDirectory() as folder:
         system = LogSystem(Path(folder), fsync=False)
-        yield (
-            system,
-            lambda pipeline, until: ignore(run(pipeline, engine="spark", system=system, until=until, spark=spark)),
-        )
+        yield system, lambda pipeline, until: run(pipeline, engine="spark", system=system, until=until, spark=spark)
 
 
 @contextmanager
@@ -203,39 +201,23 @@ def spark_kafka(request: Any) -> Iterator[tuple[System, RunPipeline]]:
         yield space, run_apart
 
 
-def ignore(_: object) -> None:
-    """For functions that return nothing."""
-
-
 TARGETS = {"local-log": local_log, "local-kafka": local_kafka, "spark-log": spark_log, "spark-kafka": spark_kafka}
-MARKS = {
-    "local-log": (),
-    "local-kafka": (pytest.mark.kafka,),
-    "spark-log": (pytest.mark.spark, pytest.mark.slow),
-    "spark-kafka": (pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow),
-}
 
 
-@pytest.mark.parametrize("target", [pytest.param(name, marks=MARKS[name]) for name in TARGETS])
+@pytest.mark.parametrize("target", [pytest.param(name, marks=CASE_TARGETS[name][1]) for name in TARGETS])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_each_run_writes_what_has_come_due(case: Runs, target: str, request: pytest.FixtureRequest) -> None:
     with TARGETS[target](request) as (system, run_pipeline):
         system.admin().create("in", len(case.runs[0].found))
         before: Counter[tuple[str, str]] = Counter()
         for number, one in enumerate(case.runs):
-            append(system, one.found)
+            for partition, records in enumerate(one.found):
+                append(system, "in", partition, records)
             run_pipeline(case.pipeline(), one.until)
             now = values_of(system)
             expected = Counter((stream, value) for stream, values in one.written.items() for value in values)
             assert now - before == expected, f"run {number}"
             before = now
-
-
-def append(system: System, found: Sequence[Sequence[Record]]) -> None:
-    writing = system.producer().begin()
-    for partition, records in enumerate(found):
-        writing.append("in", partition, records)
-    writing.commit()
 
 
 def values_of(system: System) -> Counter[tuple[str, str]]:

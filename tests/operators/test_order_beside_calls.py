@@ -1,16 +1,12 @@
 """What stands beside asynchronous calls sees messages in the order in which they came, however the calls end."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 
 from fluvial.dsl import (
-    Context,
-    KeyedProcessor,
     KeyedStream,
-    ListState,
-    Message,
     MessageStream,
     Pipeline,
     collect,
@@ -20,17 +16,9 @@ from fluvial.dsl import (
 from fluvial.dsl.operators.calls import Order
 from fluvial.runtime.testing import PipelineDriver
 from fluvial.runtime.testing.completion_order import AsyncResults, Ended
+from generators.seen_numbers import SeenNumbers
 
 NUMBERS = list(range(8))
-
-
-class Seen(KeyedProcessor[str, int, list[int]]):
-    numbers = ListState(int)
-
-    def on_message(self, message: Message[int], context: Context[str]) -> Iterable[list[int]]:
-        del context
-        self.numbers.append(message.value)
-        yield list(self.numbers)
 
 
 async def called(number: int) -> list[int]:
@@ -101,7 +89,7 @@ def test_a_processor_is_given_the_messages_of_a_key_in_the_order_they_come() -> 
     pipeline = Pipeline("p")
     numbers = keyed(pipeline)
     numbers.async_flat_map(even_ones, id="call", order="none").send_to("called")
-    numbers.process(Seen(), id="seen").send_to("out")
+    numbers.process(SeenNumbers(), id="seen").send_to("out")
     assert run(pipeline)[-1] == NUMBERS
 
 

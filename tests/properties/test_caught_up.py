@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.comparing import assert_same
-from engines.targets import PATIENT, outputs_of, with_remote_rows
+from engines.targets import PATIENT, append, outputs_of, with_remote_rows
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.systems import LogSystem, System
+from fluvial.runtime.systems import LogSystem
 from generators.building import build
 from generators.cases import Case, Pieces, cases, expected, pieces_of
 from generators.draft import Extra
@@ -35,17 +35,9 @@ def written_in_runs(case: Case, pieces: Pieces, before_last: int) -> Outputs:
         system = LogSystem(Path(folder), fsync=False)
         for stream, count in case.partitions.items():
             system.admin().create(stream, count)
-        for number, piece in enumerate(pieces):
-            append(system, [piece])
+        for number, (place, records) in enumerate(pieces):
+            append(system, *place, records)
             if number < before_last:
                 run(pipeline, system=system, until="caught-up", settings=Settings(cached_entries=3))
         run(pipeline, system=system, until="end")
         return outputs_of(system, {*case.inputs}, pipeline.name)
-
-
-def append(system: System, pieces: Pieces) -> None:
-    """Write pieces at once."""
-    writing = system.producer().begin()
-    for (stream, partition), records in pieces:
-        writing.append(stream, partition, records)
-    writing.commit()

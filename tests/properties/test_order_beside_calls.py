@@ -19,12 +19,8 @@ from hypothesis import strategies as st
 
 from engines.targets import PATIENT
 from fluvial.dsl import (
-    Context,
     ErrorPolicy,
-    KeyedProcessor,
     KeyedStream,
-    ListState,
-    Message,
     MessageError,
     Pipeline,
     Retry,
@@ -41,6 +37,7 @@ from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime.testing import PipelineDriver
 from generators.how_many import examples
+from generators.seen_numbers import SeenNumbers
 
 DAY = timedelta(days=1)
 TIMEOUT = 50
@@ -131,17 +128,6 @@ def cases(draw: st.DrawFn, on_error: Sequence[str] = ("skip", "dead_letter")) ->
     return Case(made, keys, tuple(takes), draw(st.sampled_from(on_error)), draw(st.sampled_from(guarantees)))
 
 
-class Seen(KeyedProcessor[str, int, list[int]]):
-    """The numbers of a key so far."""
-
-    numbers = ListState(int)
-
-    def on_message(self, message: Message[int], context: Context[str]) -> Iterable[list[int]]:
-        del context
-        self.numbers.append(message.value)
-        yield list(self.numbers)
-
-
 class Made:
     """The pipeline of a case, and how many of its messages were in flight at once."""
 
@@ -225,7 +211,7 @@ def keep(part: Numbers, to: str, out: str) -> None:
     if to == "out":
         part.send_to(out)
     elif to == "processor":
-        part.process(Seen(), id=out + "-seen").send_to(out)
+        part.process(SeenNumbers(), id=out + "-seen").send_to(out)
     else:
         part.window(tumbling(DAY), collect(), id=out + "-day").map(value_of).send_to(out)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engines.sending import ProducingSystem
-from engines.targets import contents, write
+from engines.targets import append, contents, write
 from fluvial.dsl import (
     ClockTimers,
     Context,
@@ -138,11 +138,9 @@ def caught_up(pipeline: Pipeline, system: System, now: int) -> Report:
     return run(plan(pipeline, partitions={"in": 2}), system, Settings(), "caught-up", None, machine=machine)
 
 
-def append(system: System, *messages: tuple[int, str, int]) -> None:
-    writing = system.producer().begin()
+def add(system: System, *messages: tuple[int, str, int]) -> None:
     for partition, value, time in messages:
-        writing.append("in", partition, [(None, value.encode(), time, ())])
-    writing.commit()
+        append(system, "in", partition, [(None, value.encode(), time, ())])
 
 
 def counting(idle_after: timedelta | None) -> Pipeline:
@@ -161,10 +159,10 @@ def test_the_time_between_two_runs_by_a_schedule_is_silence_of_a_source(
     """Partition 1 has one message, and none for half an hour; that of partition 0 closes the window then."""
     system = LogSystem(tmp_path, fsync=False)
     system.admin().create("in", 2)
-    append(system, (0, "a", 1), (1, "b", 2))
+    add(system, (0, "a", 1), (1, "b", 2))
     for minute in range(0, 40, 10):
         now = minute * MINUTE
-        append(system, (0, "c", 20 + minute))
+        add(system, (0, "c", 20 + minute))
         caught_up(counting(idle_after), system, now)
         first_window = [record for record in contents(system, "out") if record[2] == 9]
         assert len(first_window) == (2 if idle_after is not None and minute >= 30 else 0)
@@ -188,7 +186,7 @@ def test_timers_that_were_due_as_a_run_began_fire_in_it(tmp_path: Path) -> None:
     system.admin().create("in", 2)
     words = pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str)
     words.process(Reminder(), id="reminder").partition_by(len, id="by-size", key_type=int, value=str).send_to("out")
-    append(system, (0, "a", 1), (1, "bb", 2))
+    add(system, (0, "a", 1), (1, "bb", 2))
     told = []
     for now in (0, MINUTE - 1, MINUTE, 2 * MINUTE):
         caught_up(pipeline, system, now)

@@ -1,6 +1,6 @@
 """Who runs a case: the oracle, the driver and the engines, each as a function from a case to what was written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import islice
 from pathlib import Path
@@ -161,9 +161,14 @@ def write(system: System, inputs: Inputs, batches: int = MOST) -> None:
         for number, records in enumerate(partitions):
             rest = iter(records)
             while part := list(islice(rest, batches)):
-                writing = system.producer().begin()
-                writing.append(stream, number, part)
-                writing.commit()
+                append(system, stream, number, part)
+
+
+def append(system: System, stream: str, partition: int, records: Sequence[Record]) -> None:
+    """Add records to a partition of a stream that exists."""
+    writing = system.producer().begin()
+    writing.append(stream, partition, records)
+    writing.commit()
 
 
 def outputs_of(system: System, inputs: set[str], pipeline: str) -> Outputs:
