@@ -55,6 +55,8 @@ class Settings(_Named, frozen=True, kw_only=True):
     rocksdb_cache_bytes      bytes of blocks that RocksDB keeps in memory, for all tasks of a container together
     group_offsets            on Kafka, note the offsets of each commit as those of a consumer group that is named as the
                              pipeline, for tools that watch lag; nothing else depends on them
+    forget_at_end            drop the state of windows at the end of input, in runs until="end": a later run with more
+                             input then begins these windows anew
     stall_timeout            give up with exit code 6 after this long without progress while there is input
     spark_buckets            key buckets of Spark's stateful operators; frozen with the checkpoint
     spark_shuffle_partitions tasks of Spark's stateful operators; None: as many as cores, at most one for each bucket
@@ -76,6 +78,7 @@ class Settings(_Named, frozen=True, kw_only=True):
     rocksdb_buffer_bytes: int = 32 << 20
     rocksdb_cache_bytes: int = 128 << 20
     group_offsets: bool = True
+    forget_at_end: bool = False
     stall_timeout: timedelta = timedelta(minutes=5)
     spark_buckets: int = 8
     spark_shuffle_partitions: int | None = None

@@ -143,6 +143,14 @@ def _joined_table_text(op: ops.JoinTables, _: list[Flow]) -> str:
     return known_name(without_none(returned(op.fn))) or "json"
 
 
+def _leaves_unmatched(op: ops.JoinStreams) -> bool:
+    return op.how != "inner"
+
+
+def _rows_leave(_: ops.JoinStreams) -> str:
+    return "at an end of input its rows leave, so that they do not meet those of later runs"
+
+
 ROWS: Mapping[type[ops.Operator], PlannerKind] = {
     ops.JoinStreams: PlannerKind(
         flow=of_function,
@@ -150,6 +158,8 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         check=_check_join,
         contradictions=_of_sides,
         state=OperatorState(shown=_join_text, meaning=_join_state),
+        fires_at_end=_leaves_unmatched,
+        parted_by_end=_rows_leave,
     ),
     ops.JoinTable: PlannerKind(
         flow=of_function, options=_table_join_options, check=_check_table_join, contradictions=_of_rows

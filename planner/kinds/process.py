@@ -10,7 +10,7 @@ from ...dsl.annotations import UNKNOWN, element_type, message_value, returned, t
 from ...dsl.keyed_state import ListState, MapState, State
 from ...dsl.operators.labels import function_name
 from ...dsl.pipeline import Pipeline
-from ...dsl.processor import Context, KeyedProcessor, Tagged, clock_of, states_of, tags_of
+from ...dsl.processor import Context, KeyedProcessor, Tagged, answers_timers, clock_of, states_of, tags_of
 from ...dsl.serde import Serde, key_serde
 from ..descriptions import duration, state_text
 from ..flow import Flow
@@ -136,6 +136,14 @@ def _process_text(op: ops.Process, _: list[Flow]) -> str:
     )
 
 
+def _has_timers(op: ops.Process) -> bool:
+    return answers_timers(op.processor)
+
+
+def _timers_fire(op: ops.Process) -> str:
+    return "at an end of input its timers fire before their time" if _has_timers(op) else ""
+
+
 ROWS: Mapping[type[ops.Operator], PlannerKind] = {
     ops.Process: PlannerKind(
         flow=_of_processor,
@@ -144,6 +152,8 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         contradictions=_of_processor_types,
         typing_function=_on_message,
         state=OperatorState(shown=_process_text, meaning=_process_state),
+        fires_at_end=_has_timers,
+        parted_by_end=_timers_fire,
     ),
     ops.Side: PlannerKind(flow=_of_side, options=_side_options),
 }

@@ -30,13 +30,15 @@ def as_emitted(_: ops.Operator, __: list[Flow], emitted: Flow) -> Flow:
     return emitted
 
 
-def always_declares(_: ops.Operator) -> bool:
-    """The `declares_value` of a kind whose function or argument tells the type of its values."""
+def always(_: ops.Operator) -> bool:
+    """The `declares_value` of a kind whose function or argument tells the type of its values. The `fires_at_end` of a
+    kind that holds back what it emits until its input ends, if not before."""
     return True
 
 
 def never(_: ops.Operator) -> bool:
-    """The `declares_value` of a kind that passes values on: what comes before it tells their type."""
+    """The `declares_value` of a kind that passes values on: what comes before it tells their type. The `fires_at_end`
+    of a kind that emits for messages alone."""
     return False
 
 
@@ -48,6 +50,11 @@ def if_given_value(operator: Any) -> bool:
 def own_function(operator: Any) -> Any:
     """The `typing_function` of a kind whose values, if a function tells their type, are what `fn` returns."""
     return getattr(operator, "fn", None)
+
+
+def same_in_any_run(_: ops.Operator) -> str:
+    """The `parted_by_end` of a kind whose results do not depend on where an end of input falls."""
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +75,18 @@ class PlannerKind:
     decorator changed what a function before it returns. `typing_function` is that function of its own, whose
     annotations tell the type of its values. `writes` returns the streams that it writes, by the name of the pipeline.
     `written` returns the types that it writes there, by its input types and the types that it emits. `state` is None
-    for kinds without state.
+    for kinds without state. `fires_at_end` says whether it emits because the input ends. `parted_by_end` says how its
+    results depend on where an end of input falls; empty if they do not.
     """
 
     flow: Callable[[Any, list[Flow]], Flow]
     options: Callable[[Any], dict[str, str]]
-    declares_value: Callable[[Any], bool] = always_declares
+    declares_value: Callable[[Any], bool] = always
     check: Callable[[Any, Flows], None] = any_types
     contradictions: Callable[[Any, list[Flow]], Iterable[Contradiction]] = nothing_taken
     typing_function: Callable[[Any], Any] = own_function
     writes: Callable[[str, Any], tuple[str, ...]] = writes_nothing
     written: Callable[[Any, list[Flow], Flow], Flow] = as_emitted
     state: OperatorState | None = None
+    fires_at_end: Callable[[Any], bool] = never
+    parted_by_end: Callable[[Any], str] = same_in_any_run

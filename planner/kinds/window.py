@@ -16,7 +16,7 @@ from ..descriptions import assigner_text, duration, time_options, trigger_text
 from ..flow import Flow, known_name, plain
 from .checks import check_keyed
 from .contradictions import Contradiction, taking
-from .row import Flows, Meaning, OperatorState, PlannerKind
+from .row import Flows, Meaning, OperatorState, PlannerKind, always
 from .state_facts import key_facts
 
 
@@ -105,6 +105,10 @@ def _window_text(op: ops.WindowBy, inputs: list[Flow]) -> str:
     return known_name(op.aggregate.state(plain(inputs[0].value))) or "json"
 
 
+def _discards(op: ops.WindowBy) -> str:
+    return "" if op.accumulate else "its panes hold what came since the last one, and each end of input emits one"
+
+
 ROWS: Mapping[type[ops.Operator], PlannerKind] = {
     ops.WindowBy: PlannerKind(
         flow=_of_window,
@@ -114,5 +118,7 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         writes=_writes_late,
         written=_as_given,
         state=OperatorState(shown=_window_text, meaning=_window_state),
+        fires_at_end=always,
+        parted_by_end=_discards,
     ),
 }

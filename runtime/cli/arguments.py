@@ -63,6 +63,14 @@ RunStateDir = Annotated[
         help="Folder for state; default: beside the log, on Kafka .fluvial. Use the same one in every run.",
     ),
 ]
+ForgetAtEnd = Annotated[
+    bool,
+    _run(
+        "--forget-at-end",
+        help="Keep no windows that fire at the end of input; for a pipeline that runs once. A run on a temporary log "
+        "keeps none.",
+    ),
+]
 ReportJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 RunQuiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show neither progress nor report.")]
 

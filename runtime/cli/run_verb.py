@@ -44,6 +44,7 @@ class RunArguments:
     commit_interval: words.CommitInterval = None
     intermediate_partitions: words.IntermediatePartitions = None
     state_dir: words.RunStateDir = None
+    forget_at_end: words.ForgetAtEnd = False
     containers: words.Containers = None
     container_id: words.ContainerNumber = None
     max_restarts: words.MaxRestarts = MOST_RESTARTS
@@ -91,6 +92,10 @@ def run_verb(arguments: RunArguments) -> None:
 def run_options(arguments: RunArguments) -> RunOptions:
     """The options that the arguments of `fluvial run` mean."""
     _refuse_idle(arguments)
+    ends = arguments.until == "end" or (arguments.until is None and arguments.inputs)
+    if arguments.forget_at_end and not ends:
+        remedy = "write --until end too, or leave out --forget-at-end"
+        raise wrong_option("--forget-at-end", "for a run that does not go to the end", "--until end", remedy)
     return RunOptions(
         engine=arguments.engine,
         system=named_system(arguments.system, arguments.kafka_conf),
@@ -158,7 +163,13 @@ def _settings(arguments: RunArguments) -> Settings:
         commit_interval=None if interval is None else parsed_duration("--commit-interval", interval),
         intermediate_partitions=arguments.intermediate_partitions,
         state_dir=arguments.state_dir,
+        forget_at_end=arguments.forget_at_end or _is_temporary(arguments),
     )
+
+
+def _is_temporary(arguments: RunArguments) -> bool:
+    """Whether the run is on a log that it makes for its inputs, and removes afterwards."""
+    return bool(arguments.inputs) and arguments.system is None
 
 
 def _address(arguments: RunArguments) -> Address | None:

@@ -13,6 +13,7 @@ from .state_cache import StateBackend
 from .stateful_operator import StatefulOperator
 from .time.input_progress import InputProgress
 from .time.watermarks import WatermarkGraph
+from .windows.end_firings import EndFirings
 from .windows.grown_lateness import Lateness
 
 
@@ -46,6 +47,8 @@ class StageEnvironment:
     outputs: OutputBuffer
     counts: StageCounts
     lateness: Lateness
+    end_firings: EndFirings
+    keeps_at_end: bool
     clock_fired: dict[str, int]
     run: str
     producer: int

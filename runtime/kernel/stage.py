@@ -28,6 +28,7 @@ from .time.input_progress import Accepts, InputProgress
 from .time.position import Position
 from .time.task_progress import TaskProgress
 from .time.watermarks import WatermarkGraph
+from .windows.end_firings import EndFirings
 from .windows.grown_lateness import Lateness
 
 
@@ -43,7 +44,8 @@ class StageTask:
 
     `empty` says that the `backend` holds no state, so that it need not be read. `run` is the id of a run to the end of
     input, which is the same when the run is restarted. `hand_over` takes outputs in the middle of a firing: see
-    `OutputBuffer`. A run that `catches_up` ends without an end of input.
+    `OutputBuffer`. A run that `catches_up` ends without an end of input. With `keeps_at_end` windows that fire at an
+    end of input stay for a later run.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class StageTask:
         hand_over: HandOver | None = None,
         run: str = "",
         catches_up: bool = False,
+        keeps_at_end: bool = True,
     ) -> None:
         position, producers = position or Position(), producers or {}
         graph, asynchronous = program.graph, program.asynchronous
@@ -81,13 +84,14 @@ class StageTask:
         self.idle_sources = IdleSources(self.inputs, position.quiet_since)
         reads = CountedReads(backend)
         self.calls = TaskCalls(self.pools, lambda: self.tracker.waiting)
-        before = graph.inputs_before
         self.progress = TaskProgress(
-            self.watermarks, graph.node_in, self.inputs, before, self.tracker, asynchronous=asynchronous
+            self.watermarks, graph.node_in, self.inputs, graph.inputs_before, self.tracker, asynchronous=asynchronous
         )
         self.state = TaskState(graph.operators, self.stateful, reads)
         make_pool = partial(CallPool, sleep=sleep, gate=gate)
-        self._environment = self._environment_of(position, effects, reads, make_pool, empty, producer, run)
+        self._environment = self._environment_of(
+            position, effects, reads, make_pool, empty, producer, run, keeps_at_end
+        )
         self._reads = bind(self._environment)
         self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
 
@@ -100,6 +104,7 @@ class StageTask:
         empty: bool,
         producer: int,
         run: str,
+        keeps_at_end: bool,
     ) -> StageEnvironment:
         return StageEnvironment(
             program=self.program,
@@ -111,6 +116,8 @@ class StageTask:
             outputs=self.outputs,
             counts=self.counts,
             lateness=Lateness(position),
+            end_firings=EndFirings(position),
+            keeps_at_end=keeps_at_end,
             clock_fired=dict(position.clock_fired),
             run=run,
             producer=producer,
@@ -191,6 +198,7 @@ class StageTask:
         """The position of the messages that have landed, to be committed with their offsets."""
         position = self.inputs.position(self.tracker.floor, self.tracker.landed)
         environment, clock = self._environment, self.watermarks.clock
+        environment.end_firings.add_to(position)
         environment.lateness.add_to(position, self.watermarks.now, self.program.graph.node_out)
         if clock > START:
             environment.clock_fired.update(dict.fromkeys(environment.clock_users, clock))

@@ -102,6 +102,7 @@ class LocalTask:
             hand_over=self._route,
             run=run.id,
             catches_up=run.catches_up,
+            keeps_at_end=not run.settings.forget_at_end,
             empty=checkpoint.blank,
             position=checkpoint.position,
             producer=setup.number,

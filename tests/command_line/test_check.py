@@ -39,6 +39,17 @@ def test_all_is_well(fluvial: Fluvial) -> None:
     ]
 
 
+def test_an_operator_whose_results_an_end_parts(fluvial: Fluvial, folder: Path) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    discarding = (folder / "letters.py").read_text().replace('id="count")', 'id="count", accumulate=False)')
+    (folder / "letters.py").write_text(discarding)
+    ended = fluvial("check", "letters.py", "--system", "log:.fluvial")
+    told, remedy = ended.out.splitlines()[-2:]
+    assert ended.code == 0
+    assert told.startswith("! end of input: with --until end results depend on how the input is cut into runs: window")
+    assert remedy.startswith("  to do: use --until caught-up where later runs go on, for window count at ")
+
+
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, needs_pyspark])])
 def test_kept_state_with_another_meaning(fluvial: Fluvial, folder: Path, engine: str) -> None:
     fluvial("produce", "words", "words.jsonl")

@@ -59,6 +59,17 @@ def test_a_gap_is_shown(fluvial: Fluvial) -> None:
     assert last == "spark cannot run the system memory:; Spark's workers are other processes and cannot see it"
 
 
+def test_operators_whose_results_an_end_parts_are_shown(fluvial: Fluvial, folder: Path) -> None:
+    discarding = (folder / "letters.py").read_text().replace('id="count")', 'id="count", accumulate=False)')
+    (folder / "letters.py").write_text(discarding)
+    shown = fluvial("plan", "letters.py").out.splitlines()
+    at = shown.index("--until end")
+    assert shown[at + 1] == "  results depend on how the input is cut into runs: use --until caught-up"
+    (row,) = shown[at + 2 :]
+    assert row.startswith("  window count  its panes hold what came since the last one")
+    assert "letters.py:" in row
+
+
 def test_counts_come_from_the_system_unless_given(fluvial: Fluvial) -> None:
     fluvial("produce", "words", "words.jsonl", "--partitions", "3")
     made = json.loads(fluvial("plan", "letters.py", "--system", "log:.fluvial", "--json").out)

@@ -406,3 +406,25 @@ def test_each_wrong_option_says_what_to_do(fluvial: Fluvial, words: tuple[str, .
     ended = fluvial("run", "letters.py", *words, "--until", "end")
     assert ended.code == 2
     assert remedy in ended.err.rpartition("\n  to do: ")[2]
+
+
+@pytest.mark.parametrize("words", [(), ("--until", "caught-up"), ("--until", "stopped")])
+def test_windows_are_forgotten_at_an_end_alone(fluvial: Fluvial, words: tuple[str, ...]) -> None:
+    ended = fluvial("run", "letters.py", *words, "--forget-at-end")
+    assert ended.code == 2
+    assert "--forget-at-end" in ended.err
+    assert "--until end" in ended.err
+
+
+@pytest.mark.parametrize(("words", "second"), [((), 4), (("--forget-at-end",), 1)])
+def test_a_later_run_goes_on_with_windows_unless_they_are_forgotten(
+    fluvial: Fluvial, folder: Path, words: tuple[str, ...], second: int
+) -> None:
+    system = ("--system", "log:.fluvial")
+    (folder / "one.jsonl").write_text('{"text":"almond","at":10}\n')
+    for file in ("words.jsonl", "one.jsonl"):
+        assert fluvial("produce", "words", file).code == 0
+        assert fluvial("run", "letters.py", *system, "--until", "end", "--quiet", *words).code == 0
+    shown = fluvial("consume", "counts", *system, "--values").out.splitlines()
+    counts = [json.loads(line) for line in shown]
+    assert [one["words"] for one in counts if one["letter"] == "a"] == [3, second]

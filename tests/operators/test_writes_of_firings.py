@@ -214,7 +214,7 @@ def test_an_older_version_does_not_misread_sessions() -> None:
     window.add(1)
     window = window.restarted()
     ((_, data),) = window.backend.scan(SPANS)
-    with pytest.raises(msgspec.ValidationError, match="Expected `bool`, got `None`"):
+    with pytest.raises(msgspec.ValidationError, match="Expected `array` of length 6, got 7"):
         msgspec.msgpack.decode(data, type=list[tuple[int, int, list[int], bool, bool, list[tuple[int, int]]]])
 
 

@@ -12,6 +12,7 @@ from ....dsl.errors import FluvialError, SystemProblem
 from ....dsl.pipeline import Pipeline
 from ....dsl.serde import Serde, source_key_serde, type_name, value_serde
 from ....dsl.text import plural
+from ....planner.ends_of_input import DEPENDS, parted_by_ends
 from ....planner.plan import Plan
 from ....planner.planner import plan_on
 from ....planner.settings import Settings
@@ -84,6 +85,7 @@ def check(
     yield from _types(pipeline)
     yield from _serdes(pipeline)
     yield from _engine(plan, engine, system.url if system else "")
+    yield from _ends_of_input(plan)
     if engine == "spark":
         yield from _functions(pipeline)
 
@@ -280,6 +282,13 @@ def _checkable(pipeline: Pipeline) -> list[tuple[Serde[Any], bool]]:
 
 def _name(type_: Any) -> str:
     return type_.name if isinstance(type_, Serde) else type_name(type_)
+
+
+def _ends_of_input(plan: Plan) -> Iterator[Finding]:
+    """Whether several runs to the end of their input have the results that one run has."""
+    for one in parted_by_ends(plan):
+        remedy = f"use --until caught-up where later runs go on, for {one.operator} at {one.origin}"
+        yield Finding(f"end of input: with --until end {DEPENDS}: {one.operator}: {one.reason}", remedy=remedy)
 
 
 def _engine(plan: Plan, engine: EngineName, system: str) -> Iterator[Finding]:

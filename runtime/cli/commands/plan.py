@@ -12,6 +12,7 @@ from ....dsl.origin import Origin
 from ....dsl.pipeline import Pipeline
 from ....dsl.text import plural
 from ....planner.drawing import Format, View, draw
+from ....planner.ends_of_input import DEPENDS, PartedResult, parted_by_ends
 from ....planner.plan import Plan, PlannedStage
 from ....planner.planner import plan_on
 from ....planner.shown_operators import in_sight
@@ -58,7 +59,10 @@ def tables(plan: Plan, system: str) -> RenderableType:
     parts += [Text("\nstreams"), _streams(plan)]
     if plan.stores:
         parts += [Text("\nstores"), _stores(plan)]
-    return Group(*parts, Text("\nengines"), _engines(plan, system))
+    parts += [Text("\nengines"), _engines(plan, system)]
+    if parted := parted_by_ends(plan):
+        parts += [Text(f"\n--until end\n  {DEPENDS}: use --until caught-up"), _parted(parted)]
+    return Group(*parts)
 
 
 def _stage_name(stage: PlannedStage) -> str:
@@ -95,6 +99,10 @@ def _engines(plan: Plan, system: str) -> RenderableType:
         remarks = [f"{one.subject}: {one.reason}" for one in caveats(plan, engine, system)]
         rows.append((engine, "; ".join([*(unsupported or ["runs all of it"]), *remarks])))
     return _table((), rows)
+
+
+def _parted(parted: Iterable[PartedResult]) -> RenderableType:
+    return _table((), [(one.operator, one.reason, str(one.origin)) for one in parted])
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableType:

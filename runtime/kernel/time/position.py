@@ -26,6 +26,7 @@ class Position(Struct):
     - `forgotten`: the end up to which windows were forgotten before their lateness was increased;
     - `versions`: the number of commits that have changed a table;
     - `built`: the sum of the versions from which a joined table is built;
+    - `fired_at_end`: the greatest end of the windows that have fired at an end of input, and are kept;
     - `met`: from earlier versions, in place of `reached`: the watermark where the inputs of an operator merge.
 
     `clock` is the processing time up to which everything has fired. Entries of an operator that the stage no longer has
@@ -49,9 +50,10 @@ class Position(Struct):
     versions: dict[str, int] = field(default_factory=dict)
     built: dict[str, int] = field(default_factory=dict)
     quiet_since: dict[str, int] = field(default_factory=dict)
+    fired_at_end: dict[str, int] = field(default_factory=dict)
 
 
-POSITION_BY_OPERATOR = ("lateness", "forgotten", "reached", "clock_fired", "versions", "built")
+POSITION_BY_OPERATOR = ("lateness", "forgotten", "reached", "clock_fired", "versions", "built", "fired_at_end")
 """The fields with an entry for each operator that keeps state. The entry moves to another task with the state."""
 POSITION_BY_STREAM = ("highs", "producers", "idle", "rested", "out_of_order", "quiet_since")
 """The fields with an entry for each input stream."""

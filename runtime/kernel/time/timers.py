@@ -81,6 +81,14 @@ class Timers:
         while self._open and self._open[0] + self._size <= watermark:
             self._state.drop(self._open.pop(0))
 
+    def waiting(self) -> Iterator[tuple[int, list[bytes]]]:
+        """Yield the keys of the timers that have not fired, slot by slot, each with the time at which its slot is over.
+        The timers stay; others may be set meanwhile, in later slots."""
+        slot: int | None = None
+        while (slot := min((at for at in self._state.at if slot is None or at > slot), default=None)) is not None:
+            times = self._state.at[slot].items()
+            yield slot + self._size, [key for key, time in times if time > self._fired]
+
     def _has_due(self, watermark: int) -> bool:
         """Whether there is a timer up to the watermark. Slots are opened one by one, for all may not fit in memory."""
         while self._next == len(self._due) and self._closed and self._closed[0] <= watermark:

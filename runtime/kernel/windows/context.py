@@ -1,7 +1,7 @@
 """The environment of a windowed operator, and how it emits panes."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ....dsl.message import Headers, Pane, PaneKind, Window
@@ -10,6 +10,7 @@ from ...process.interruptions import INTERRUPTIONS
 from ..state_cache import StateBackend
 from ..time.bounds import START
 from ..value_copies import UNCHANGING, own_copy
+from .end_firings import EndFiring
 
 EmitPane = Callable[[bytes, Pane[Any, Any], int, Headers], None]
 """Passes on a pane: key bytes, pane, timestamp, headers."""
@@ -34,6 +35,8 @@ class WindowContext:
 
     `watermark` is that of the last commit: what was due by then has fired. `forgotten` is the end up to which windows
     were forgotten before their lateness was increased. `empty` says that `backend` holds no state of the operator.
+
+    `keeps` says that windows which fire at the end of input stay for a later run; `end_firing` is the last such firing.
     """
 
     id: str
@@ -52,6 +55,8 @@ class WindowContext:
     firing: Callable[[int], None]
     hand_over_if_many: Callable[[], None]
     forgotten: int = START
+    keeps: bool = False
+    end_firing: EndFiring = field(default_factory=EndFiring)
 
     def in_pieces(self, items: Iterator[T]) -> Iterator[T]:
         """Pass on the items. After every PIECE of them the outputs so far may be handed over."""

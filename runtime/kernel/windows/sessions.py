@@ -6,6 +6,7 @@ The exception is a session that had been forgotten before the other message came
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
@@ -24,7 +25,7 @@ SLOTS = 16
 """Timer slots within a gap."""
 
 
-class SessionState(Struct, Generic[A], array_like=True, gc=False):
+class Span(Struct, Generic[A], array_like=True, gc=False):
     """One session: the times of its first and its last message, its accumulator, and what has been emitted of it.
 
     `held` says that the accumulator holds messages, and `fired` that no message has come since the last pane.
@@ -41,6 +42,12 @@ class SessionState(Struct, Generic[A], array_like=True, gc=False):
     held: bool
     fired: bool | None
     standing: list[tuple[int, int]]
+
+
+class SessionState(Span[A], Generic[A], array_like=True, gc=False):
+    """A session. `shown` says that it fired at an end of input, before its time, and that no message has come since."""
+
+    shown: bool = False
 
 
 class SessionOperator:
@@ -88,6 +95,7 @@ class SessionOperator:
                 last = span.last
                 if not span.fired and span.first - gap <= timestamp <= last + gap and last + reach > watermark:
                     span.accumulator = fold(span.accumulator, value)
+                    span.shown = False
                     if timestamp > last:
                         span.last = timestamp
                     elif timestamp < span.first:
@@ -180,7 +188,7 @@ class SessionOperator:
         if len(joined) == 1:
             span = joined[0]
             span.first, span.last = min(span.first, timestamp), last
-            span.accumulator, span.held, span.fired = accumulator, True, None
+            span.accumulator, span.held, span.fired, span.shown = accumulator, True, None, False
             return span
         first = min(timestamp, joined[0].first) if joined else timestamp
         standing = list(chain.from_iterable(span.standing for span in joined))
@@ -189,7 +197,7 @@ class SessionOperator:
 
     def _fire(self, key: bytes, span: SessionState[Any], kind: PaneKind) -> None:
         """Emit the pane of a session. It has no timer until another message comes; it only has to expire."""
-        if span.held:
+        if span.held and not span.shown:
             self._emit(key, span, kind)
         span.fired = True
         self._schedule_expiry(key, span)
@@ -210,6 +218,10 @@ class SessionOperator:
 
     def advance(self, watermark: int) -> None:
         """Fire the sessions that are due, earliest first, and forget those that no message can join any more."""
+        if watermark == END and self._context.keeps:
+            for over, keys in self._timers.waiting():
+                self._show_at_end(keys, over)
+            return
         self._ended = watermark == END
         for time, key in self._timers.fire(watermark):
             self._fire_due(key, time)
@@ -219,6 +231,32 @@ class SessionOperator:
             self._delete_expired(slot, watermark)
         self._ended = False
         self._passed = self._fired
+
+    def _show_at_end(self, keys: Iterable[bytes], before: int) -> None:
+        """Emit at the end of input what no pane has shown of the keys' sessions that are due before a time, earliest
+        first, and keep the sessions for a later run. The timers of the others are moved there."""
+        due: list[tuple[int, bytes, SessionState[Any], list[SessionState[Any]]]] = []
+        for key in keys:
+            spans = self._spans(key)
+            for span in spans:
+                limit = self._limit(span)
+                if not span.fired and limit >= before:
+                    self._timers.set(limit, key)
+                elif span.held and not span.fired and not span.shown:
+                    due.append((limit, key, span, spans))
+        for limit, key, span, spans in sorted(due, key=itemgetter(0, 1)):
+            self._context.firing(limit)
+            self._show(key, span)
+            self._keys.cache.fresh[key] = spans
+
+    def _show(self, key: bytes, span: SessionState[Any]) -> None:
+        """Emit the pane of a session at the end of input."""
+        self._emit(key, span, "on_time")
+        span.shown = True
+
+    def _limit(self, span: SessionState[Any]) -> int:
+        """When a session fires, whether or not its trigger does."""
+        return span.last + self._gap + 1
 
     def _move_to(self, time: int) -> None:
         """Advance the operator's watermark to a time, before it fires what is due."""

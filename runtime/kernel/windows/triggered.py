@@ -147,6 +147,9 @@ class TriggeredWindowOperator:
 
     def advance(self, watermark: int) -> None:
         """Fire the triggers and windows that are due, earliest first, and drop windows that take no more messages."""
+        if watermark == END and self._context.keeps and not self._for_ever:
+            self._fire_at_end()
+            return
         if watermark >= self.next_due():
             while (time := self._next_end()) <= watermark:
                 self._fire_due(time - 1, watermark)
@@ -160,6 +163,20 @@ class TriggeredWindowOperator:
         if watermark < END:
             self._fired = max(self._fired, watermark)
 
+    def _fire_at_end(self) -> None:
+        """Emit at the end of input what no pane has shown, and keep all windows for a later run."""
+        for end in sorted(self._state.at):
+            over, cache = end <= self._fired, self._state.at[end]
+            if not over:
+                self._context.firing(end)
+            for key, stored in self._context.in_pieces(cache.items()):
+                held = self._current(end, stored)
+                if held.held and not held.shown if over else held.held and held.open:
+                    self._emit(end, key, held, "late" if over else "on_time", stays=True)
+                    start_anew(held)
+                    held.shown, held.open = True, False
+                    cache.fresh[key] = held
+
     def _fire(self, end: int, watermark: int) -> None:
         self._context.firing(end)
         if end < END:
@@ -172,18 +189,17 @@ class TriggeredWindowOperator:
             return
         stays = self._context.accumulate and end + self._context.lateness > watermark
         for key, held in items:
-            shows = held.held and held.open
-            if shows:
+            if held.held and held.open:
                 self._emit(end, key, held, "on_time", stays=stays)
             if stays:
-                self._retain(end, key, held, shows=shows)
+                self._retain(end, key, held)
         if not stays:  # nothing of it is needed again, so nothing is written
             self._state.drop(end)
 
-    def _retain(self, end: int, key: bytes, held: TriggeredWindow[Any], *, shows: bool) -> None:
+    def _retain(self, end: int, key: bytes, held: TriggeredWindow[Any]) -> None:
         """Retain a window that has fired at its end, for late messages. The firing is not stored: see `_current`."""
         cache = self._state.at[end]
-        if not shows:
+        if not held.held:
             cache.delete(key)
         elif held.over is None:
             held.over = False

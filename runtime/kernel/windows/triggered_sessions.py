@@ -8,19 +8,21 @@ from ....dsl.windows.triggers import Trigger
 from ..stateful_operator import keyless
 from ..time.bounds import END, START
 from .context import WindowContext
-from .sessions import SessionOperator, SessionState
+from .sessions import SessionOperator, Span
 from .triggers import due, mark_fired, merge_states, observe, start_anew
 
 A = TypeVar("A")
 
 
-class TriggeredSession(SessionState[A], Generic[A], array_like=True, gc=False):
-    """A session with the state of its trigger. `pending` says that it holds late messages which no pane has yet."""
+class TriggeredSession(Span[A], Generic[A], array_like=True, gc=False):
+    """A session with the state of its trigger. `pending` says that it holds late messages which no pane has yet, and
+    `shown` is as in `SessionState`."""
 
     pending: bool = False
     seen: int = 0
     due_first: int = END
     due_last: int = END
+    shown: bool = False
 
 
 class TriggeredSessionOperator(SessionOperator):
@@ -68,8 +70,7 @@ class TriggeredSessionOperator(SessionOperator):
             self._timers.set(min(due(span), self._limit(span)), key)
 
     def _limit(self, span: Any) -> int:
-        """When a session fires, whether or not its trigger does."""
-        end: int = span.last + self._gap + 1
+        end = super()._limit(span)
         return end + self._context.lateness if span.pending else end
 
     def _trigger(self, key: bytes, span: Any) -> None:
@@ -85,6 +86,13 @@ class TriggeredSessionOperator(SessionOperator):
         """Fire the triggers and sessions that are due, and note the watermark by which a pane is early or late."""
         self._watermark = watermark
         super().advance(watermark)
+
+    def _show(self, key: bytes, span: Any) -> None:
+        start_anew(span)
+        if span.pending:
+            self._fire(key, span, "late")
+        else:
+            super()._show(key, span)
 
     def _fire_due(self, key: bytes, time: int) -> None:
         self._move_to(time)

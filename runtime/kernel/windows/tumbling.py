@@ -1,6 +1,7 @@
 """Tumbling windows: an accumulator per window end and key; the ends are the timers."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from ....dsl.message import Headers, Window
@@ -11,7 +12,11 @@ from .context import WindowContext
 
 
 class TumblingOperator:
-    """Windows of one size. State: end -> key -> accumulator, until the watermark reaches end + lateness."""
+    """Windows of one size. State: end -> key -> accumulator, until the watermark reaches end + lateness.
+
+    Windows that fired at an end of input, before their time, have further state: end -> the keys that have changed
+    since, which fire again.
+    """
 
     def __init__(self, context: WindowContext, size: int) -> None:
         self._context = context
@@ -22,12 +27,17 @@ class TumblingOperator:
         self._state = TimeBucketedState(
             context.id, context.backend, context.state_type, context.aggregate.init, context.empty, context.schedule
         )
+        self._at_end = context.end_firing
+        self._changed = TimeBucketedState(
+            context.id, context.backend, bool, bool, context.empty, lambda _: None, mark=b"e"
+        )
         self.add = self._add()
 
     def _add(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
         # A closure over locals: this runs for each message.
         size, lateness, state, fold = self._size, self._lateness, self._state, self._context.aggregate.add
         late, fire, at, forgotten = self._context.late, self._fire, self._state.at, self._context.forgotten
+        at_end, changed = self._at_end, self._changed
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             end = timestamp - timestamp % size + size
@@ -42,6 +52,8 @@ class TumblingOperator:
                 return
             fresh = cache.fresh if cache is not None else state.fresh(end)
             fresh[key] = fold(fresh[key], value)
+            if end <= at_end.upto:
+                changed.fresh(end)[key] = True
             # If a message in flight still holds the firing of this window back, the on-time pane has this message too.
             if end <= watermark and end <= self._fired:
                 fire(end, key, fresh[key])
@@ -50,7 +62,14 @@ class TumblingOperator:
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
         """A function that restores the window of a key that a message of this time falls into."""
-        return self._state.undo(timestamp - timestamp % self._size + self._size, key or b"")
+        end = timestamp - timestamp % self._size + self._size
+        restores = [state.undo(end, key or b"") for state in (self._state, self._changed)]
+
+        def take_back() -> None:
+            for restore in restores:
+                restore()
+
+        return take_back
 
     def _fire(self, end: int, key: bytes, accumulator: Any) -> None:
         """Emit a late pane."""
@@ -62,13 +81,34 @@ class TumblingOperator:
     def _fire_all(self, end: int, stays: bool) -> None:
         """Emit the on-time panes of all keys, and forget them unless state `stays`."""
         window, pane = Window(end - self._size, end), self._pane
-        for key, accumulator in self._context.in_pieces(self._state.at[end].items()):
+        for key, accumulator in self._context.in_pieces(self._not_fired(end)):
             pane(key, window, accumulator, "on_time", stays=stays)
+        if end in self._changed.at:
+            self._changed.drop(end)
         if not stays:
             self._state.drop(end)
 
+    def _not_fired(self, end: int) -> Iterator[tuple[bytes, Any]]:
+        """The keys and accumulators of a window, without those that have fired at an end of input since they last
+        changed."""
+        if end > self._at_end.upto:
+            return self._state.at[end].items()
+        changed, fresh = self._changed.at.get(end), self._state.at[end].fresh
+        return ((key, fresh[key]) for key, _ in changed.items()) if changed is not None else iter(())
+
+    def _fire_at_end(self) -> None:
+        """Fire all windows at the end of input, and keep them for a later run. Time does not move on."""
+        for end in sorted(self._state.at):
+            if end > self._fired:
+                self._context.firing(end)
+                self._fire_all(end, stays=True)
+                self._at_end.upto = max(self._at_end.upto, end)
+
     def advance(self, watermark: int) -> None:
         """Fire the windows that have ended, earliest first, and drop those that take no more messages."""
+        if watermark == END and self._context.keeps:
+            self._fire_at_end()
+            return
         if watermark < self.next_due():
             self._fired = watermark
             return
@@ -77,10 +117,15 @@ class TumblingOperator:
                 self._context.firing(end)
                 self._fired = end
                 self._fire_all(end, self._context.accumulate and end + self._lateness > watermark)
-            if end + self._lateness <= watermark and end in self._state.at:
-                self._state.drop(end)
+            if end + self._lateness <= watermark:
+                self._forget(end)
         if watermark < END:
             self._fired = watermark
+
+    def _forget(self, end: int) -> None:
+        for state in (self._state, self._changed):
+            if end in state.at:
+                state.drop(end)
 
     def next_due(self) -> int:
         """The watermark at which a window fires, or is dropped, in ms since epoch; END if there is no window."""
@@ -89,16 +134,17 @@ class TumblingOperator:
     @property
     def changed(self) -> int:
         """About how many entries have changed since the last commit."""
-        return self._state.changed
+        return self._state.changed + self._changed.changed
 
     def changes(self) -> Iterator[Change]:
         """The changes since the last commit, as bytes for the backend."""
-        return self._state.changes()
+        return chain(self._state.changes(), self._changed.changes())
 
     def mark_committed(self) -> None:
         """Take the changes as committed, so that their entries may be evicted."""
         self._state.mark_committed()
+        self._changed.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
         """The caches that hold this state in memory."""
-        return self._state.caches()
+        return chain(self._state.caches(), self._changed.caches())

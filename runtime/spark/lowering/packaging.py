@@ -40,6 +40,7 @@ class PlanBundle:
     buckets: int
     cache: Size
     resets: Mapping[str, int] = field(default_factory=dict)
+    keeps_at_end: bool = True
 
     def program(self, stage: str, remotes: RemoteTableClients | None = None) -> Program:
         """A stage, compiled. At level 0 the messages of a source have their own times; at later levels producers report

@@ -40,7 +40,9 @@ def prepare(
     folder, record = checkpoint.folder, checkpoint.record
     cache = Size(settings.cached_entries, settings.cached_bytes)
     resets = {} if record is None else record.resets
-    shipped = write_shipped_plan(pack(PlanBundle(plan, query_levels, settings.spark_buckets, cache, resets)), folder)
+    keeps = not settings.forget_at_end
+    bundle = PlanBundle(plan, query_levels, settings.spark_buckets, cache, resets, keeps)
+    shipped = write_shipped_plan(pack(bundle), folder)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
     starts = _starts(folder, sources, plan, connection.system, settings)

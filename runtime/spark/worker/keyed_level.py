@@ -110,7 +110,14 @@ class _BucketStage:
         position = _position(pages.index, stage, bundle.levels)
         expected = {stream: bundle.levels.producers[stream] for stream in self._stage.inputs}
         empty = not pages.index.prefixes
-        self.task = StageTask(program(shipped, stage), pages, empty=empty, position=position, producers=expected)
+        self.task = StageTask(
+            program(shipped, stage),
+            pages,
+            empty=empty,
+            position=position,
+            producers=expected,
+            keeps_at_end=bundle.keeps_at_end,
+        )
         self._router = RowRouter(bundle, stage, bucket, bucket, output, stack)
         self._levels, self._cache = bundle.levels, bundle.cache
         now, self._since = (START, START) if time is None else (time.time, time.since)

@@ -71,6 +71,7 @@ class PageIndex(msgspec.Struct, array_like=True):
     clock_fired: dict[str, dict[str, int]] = {}
     versions: dict[str, dict[str, int]] = {}
     built: dict[str, dict[str, int]] = {}
+    fired_at_end: dict[str, dict[str, int]] = {}
 
     def position(self, stage: str) -> Position:
         """Where the stage was after the last batch of this bucket; the start of all inputs if it was not there yet."""

@@ -89,7 +89,9 @@ def test_the_end_of_an_input_fires_what_is_left_and_counts_for_nothing_later() -
     task.inputs.end("in")
     assert dict(task.drain_outputs()) == {"send_to-4": [(b"a", b"1", 9, ())]}
     assert (task.progress.watermark_of("map-3"), task.progress.reported_watermark_of("map-3")) == (END, 3)
-    assert task.position() == Position({"in": 3}, lateness={"window": 0}, out_of_order={"in": 0}, reached={"window": 3})
+    assert task.position() == Position(
+        {"in": 3}, lateness={"window": 0}, out_of_order={"in": 0}, reached={"window": 3}, fired_at_end={"window": 10}
+    )
 
 
 def test_windows_that_fired_since_another_input_has_ended_do_not_fire_again() -> None:
@@ -119,10 +121,12 @@ def test_where_all_inputs_have_ended_a_later_run_goes_on_from_what_they_told() -
     feed(task, "in", *at(50))
     for name in ("other", "in"):
         task.inputs.end(name)
-    orders = {"in": 0, "other": 0}
-    reached = {"window": 1}
     assert task.position() == Position(
-        {"in": 50, "other": 1}, lateness={"window": 0}, out_of_order=orders, reached=reached
+        {"in": 50, "other": 1},
+        lateness={"window": 0},
+        out_of_order={"in": 0, "other": 0},
+        reached={"window": 1},
+        fired_at_end={"window": 60},
     )
 
 

@@ -25,6 +25,7 @@ from fluvial.dsl import (
     tumbling,
     unbounded,
 )
+from fluvial.planner import Settings
 from fluvial.runtime.kernel.value_copies import own_copy
 from fluvial.runtime.testing import PipelineDriver
 from generators.how_many import examples
@@ -252,7 +253,7 @@ def test_a_pane_whose_value_state_gives_up_is_not_copied(window: Any, options: A
     pipeline.stream("in", key=str, value=int).window(window, of, id="w", **options).map(
         lambda pane: pane.value
     ).send_to("out", value=list[int])
-    with PipelineDriver(pipeline) as driver:
+    with PipelineDriver(pipeline, settings=Settings(forget_at_end=True)) as driver:
         for number in (1, 2, 3, 100, 101):  # at the end of a window time is far past its lateness
             driver.send("in", number, key="a", timestamp=number)
         driver.end()

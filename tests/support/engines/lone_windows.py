@@ -7,9 +7,10 @@ from engines.eviction import mark_committed
 from fluvial.dsl import aggregate
 from fluvial.dsl.message import Headers, Pane, PaneKind
 from fluvial.runtime.kernel.stateful_operator import StatefulOperator
-from fluvial.runtime.kernel.time.bounds import START
+from fluvial.runtime.kernel.time.bounds import END, START
 from fluvial.runtime.kernel.windows.aligned import EVERYTHING
 from fluvial.runtime.kernel.windows.context import WindowContext
+from fluvial.runtime.kernel.windows.end_firings import EndFiring
 from fluvial.runtime.state import MemoryStore
 
 
@@ -52,9 +53,12 @@ class LoneWindow:
         accumulate: bool = True,
         backend: MemoryStore | None = None,
         watermark: int = START,
+        keeps: bool = False,
+        fired_at_end: int = START,
     ) -> None:
         self._make = make
-        self._options: dict[str, Any] = {"lateness": lateness, "accumulate": accumulate}
+        self._options: dict[str, Any] = {"lateness": lateness, "accumulate": accumulate, "keeps": keeps}
+        self._end_firing = EndFiring(fired_at_end)
         self.watermark = watermark
         self.backend = backend or MemoryStore()
         self.panes: list[Shown] = []
@@ -79,6 +83,8 @@ class LoneWindow:
                 schedule=self.scheduled.append,
                 firing=self.firings.append,
                 hand_over_if_many=lambda: None,
+                keeps=keeps,
+                end_firing=self._end_firing,
             )
         )
 
@@ -105,6 +111,11 @@ class LoneWindow:
         self.watermark = watermark
         self.operator.advance(watermark)
 
+    def end(self) -> list[Shown]:
+        """End the input; the panes of that. Time stays where messages have brought it."""
+        self.operator.advance(END)
+        return self.take()
+
     def take(self) -> list[Shown]:
         """The panes since the last call."""
         taken, self.panes = self.panes, []
@@ -114,6 +125,7 @@ class LoneWindow:
         """Commit, keeping nothing in memory, and begin again from what was written, with some other options."""
         self.backend.write([*self.operator.changes()])
         mark_committed(self.operator, 0)
-        again = LoneWindow(self._make, backend=self.backend, watermark=self.watermark, **{**self._options, **options})
+        kept: dict[str, Any] = {"watermark": self.watermark, "fired_at_end": self._end_firing.upto}
+        again = LoneWindow(self._make, backend=self.backend, **{**kept, **self._options, **options})
         again.panes, again.times, again.late = self.panes, self.times, self.late
         return again

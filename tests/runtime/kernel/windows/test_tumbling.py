@@ -102,3 +102,42 @@ def test_a_restart_changes_nothing(steps: list[int], restarts: set[int], accumul
     for one in (straight, stopped):
         one.advance(END)
     assert (stopped.panes, stopped.late) == (straight.panes, straight.late)
+
+
+def test_a_window_that_fired_at_an_end_of_input_goes_on_in_the_next_run() -> None:
+    window = tens(keeps=True)
+    window.add(1, 12)
+    assert window.end() == [Shown(0, 10, [1]), Shown(10, 20, [12])]
+    window = window.restarted()
+    window.add(2)
+    assert window.end() == [Shown(0, 10, [1, 2])]
+    window = window.restarted()
+    assert window.end() == []
+    window.add(31)
+    window.advance(31)
+    assert window.take() == []
+    assert window.restarted().end() == [Shown(30, 40, [31])]
+    assert not window.operator.changed
+
+
+@given(st.lists(st.lists(st.integers(0, 40), max_size=6), max_size=6), st.data())
+def test_however_ends_of_input_cut_it_the_last_pane_of_a_window_is_that_of_one_run(
+    runs: list[list[int]], data: st.DataObject
+) -> None:
+    """Time moves between runs, but makes nothing late."""
+    window, last = tens(keeps=True), dict[int, list[int]]()
+    for number, times in enumerate(runs):
+        window.add(*times)
+        still = [time for rest in runs[number + 1 :] for time in rest]
+        reached = data.draw(st.integers(0, min(still, default=60) // 10 * 10), label="watermark")
+        window.advance(max(window.watermark, reached))
+        for pane in (*window.take(), *window.end()):
+            assert pane.kind == "on_time"
+            assert pane.value != last.get(pane.start)
+            last[pane.start] = pane.value
+        window = window.restarted()
+    sent = [time for times in runs for time in times]
+    assert window.late == []
+    assert last == {
+        start: [time for time in sent if time // 10 * 10 == start] for start in {t // 10 * 10 for t in sent}
+    }

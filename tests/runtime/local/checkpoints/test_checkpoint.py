@@ -19,7 +19,7 @@ WRITTEN = (
     b'"rung":{"p":45},"states":{"w":{"version":1,"kind":"window","facts":{"windows":"tumbling 10 ms"},"types":{}}},'
     b'"atomic":true,"number":6,"identities":{"in":"id"},"tables":{"t":5},"versions":{"t":2},"built":{"j":3},'
     b'"borders":{"out":{"schema":{"version":1,"kind":"partition_by","facts":{"key":"str"},"types":{}},"number":2}},'
-    b'"quiet_since":{"in":48}}'
+    b'"quiet_since":{"in":48},"fired_at_end":{"w":60}}'
 )
 """A checkpoint as versions before wrote it, to which each field of the position was one of its own."""
 
@@ -41,6 +41,7 @@ CHECKPOINT = Checkpoint(
         versions={"t": 2},
         built={"j": 3},
         quiet_since={"in": 48},
+        fired_at_end={"w": 60},
     ),
     changelogs={"w": 9},
     run="r",
@@ -63,7 +64,7 @@ def test_a_blank_checkpoint_tells_all_fields_too() -> None:
         b'{"version":1,"offsets":{},"highs":{},"producers":{},"changelogs":{},"run":"","ended":{},"idle":{},'
         b'"clock":-9223372036854775808,"met":{},"rested":{},"lateness":{},"out_of_order":{},"forgotten":{},'
         b'"reached":{},"rung":{},"states":{},"atomic":false,"number":0,"identities":{},"tables":null,"versions":{},'
-        b'"built":{},"borders":{},"quiet_since":{}}'
+        b'"built":{},"borders":{},"quiet_since":{},"fired_at_end":{}}'
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark is installed")
 
@@ -71,13 +72,16 @@ def test_a_reset_removes_the_state_of_an_operator_once() -> None:
     assert [*kept.scan(b"w\0k")] == [(b"b", b"4")]
 
 
-INDEX = (
-    b"\xdc\x00\x10\x01\x81\xc4\x02w\x00\x92\x02\x03\x81\xa1s\x81\xa2in(\x81\xa1s\x81\xa3mid\x82\x00\x1e\x02#"
+_FIELDS = (
+    b"\x01\x81\xc4\x02w\x00\x92\x02\x03\x81\xa1s\x81\xa2in(\x81\xa1s\x81\xa3mid\x82\x00\x1e\x02#"
     b"\x81\xa1s\x81\xa3mid\x91\x02\x81\xa1s2\x81\xa1s\x81\xa1w\x14\x81\xa1s\x81\xa3mid\x81\x000\x81\xa1s\x81\xa3mid"
     b"\x81\x02$\x81\xa1w\x01\x81\xa1s\x81\xa1w\x03\x81\xa1s\x81\xa1w\n\x81\xa1s\x81\xa1w!\x81\xa1s\x81\xa1p-"
     b"\x81\xa1s\x81\xa1t\x02\x81\xa1s\x81\xa1j\x03"
 )
+OLDER = b"\xdc\x00\x10" + _FIELDS
 """The index of a bucket as an earlier version wrote it, with something in each field."""
+INDEX = b"\xdc\x00\x11" + _FIELDS + b"\x81\xa1s\x81\xa1w<"
+"""The same as it is written now."""
 
 POSITION = Position(
     producers={"mid": {0: 30, 2: 35}},
@@ -91,7 +95,14 @@ POSITION = Position(
     clock_fired={"p": 45},
     versions={"t": 2},
     built={"j": 3},
+    fired_at_end={"w": 60},
 )
+
+
+def test_an_index_that_an_earlier_version_wrote_tells_the_position_of_a_stage() -> None:
+    blobs = Blobs()
+    blobs.put(b"\0index", OLDER)
+    assert StatePages(blobs).index.position("s") == structs.replace(POSITION, fired_at_end={})
 
 
 def test_an_index_that_was_written_before_tells_the_position_of_a_stage_and_is_written_as_it_was() -> None:

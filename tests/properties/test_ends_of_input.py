@@ -1,0 +1,146 @@
+"""Runs to the end of their input, one after the other: what the plan does not name comes out as of one run."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, TypeGuard, get_args
+
+import msgspec
+import networkx as nx
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from engines.comparing import assert_same
+from engines.targets import PATIENT, append, outputs_of, with_remote_rows
+from fluvial.dsl.message import Record
+from fluvial.planner import Plan, Settings, plan
+from fluvial.planner.ends_of_input import parted_by_ends
+from fluvial.planner.kinds import PLANNER_KINDS
+from fluvial.runtime import run
+from fluvial.runtime.systems import LogSystem
+from generators.building import build
+from generators.case_windows import AGGREGATES
+from generators.cases import Case, Pieces, cases, cases_of, expected, pieces_of
+from generators.described_steps import Border, Source, Step, When, WindowStep
+from generators.descriptions import Description, Mode
+from generators.draft import Extra
+from generators.how_many import examples
+from oracle.interpreter import Outputs
+
+Kind = Literal["tumbling", "session", "hopping", "unbounded"]
+Table = dict[tuple[bytes | None, int, int], Any]
+"""The values of panes by key and window, each in place of the one before."""
+
+
+@st.composite
+def windowed(draw: st.DrawFn) -> Case:
+    """Windows of one keyed stream, some of them behind a border."""
+    mode: Mode = draw(st.sampled_from(("on_time", "late")))
+    steps: list[Step] = [Border(0, "str", "word", 0)] if draw(st.booleans()) else []
+    wait = draw(st.sampled_from((0, 5, 20, 300)))
+    times = st.none() | st.sampled_from((1, 5, 10, 50)) if mode == "late" else st.none()
+    by_count, by_time = (
+        st.builds(When, st.integers(1, 3), times, times, repeats=st.booleans()),
+        st.builds(When, st.none(), st.sampled_from((1, 5, 10, 50)), times, repeats=st.booleans()),
+    )
+    some = st.booleans().flatmap(lambda any: (by_count | by_time if mode == "late" else by_count) if any else st.none())
+    for number in range(draw(st.integers(1, 2))):
+        kind: Kind = draw(st.sampled_from(("tumbling", "tumbling", "session", "hopping", "unbounded")))
+        size = draw(st.sampled_from((1, 10, 50)))
+        lateness = 0 if kind == "unbounded" else draw(st.sampled_from((0, 10, 50)))
+        step = WindowStep(
+            len(steps) if not number else draw(st.sampled_from((0, min(1, len(steps) - 1)))),
+            kind,
+            size,
+            draw(st.sampled_from((*["count"] * 8, *sorted(AGGREGATES)))),
+            lateness=lateness,
+            accumulate=draw(st.sampled_from((True, True, True, False))),
+            panes=f"panes-{number}",
+            every=max(1, size // 2),
+            trigger=draw(some),
+            late_trigger=draw(some) if lateness else None,
+        )
+        steps.append(step)
+    source = Source("a", "str", "record", wait)
+    return draw(cases_of(Description((source,), tuple(steps), "fail", mode), max_records=20))
+
+
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=PATIENT)
+@given(st.one_of(windowed(), cases(max_records=12, windows="triggers", extras=get_args(Extra))), st.data())
+def test_results_that_no_end_parts_are_those_of_one_run(case: Case, data: st.DataObject) -> None:
+    pieces = data.draw(pieces_of(case.inputs, case.first), label="pieces")
+    ends = data.draw(st.sets(st.integers(1, max(1, len(pieces)))), label="runs behind so many pieces")
+    made = plan(build(case.description), partitions=case.partitions)
+    found, wanted = written_in_runs(case, pieces, ends), expected(case)
+    same, panes = streams_by_what_holds(made, {*found, *wanted})
+    event(f"streams of panes: {bool(panes)}")
+    assert_same({name: found.get(name, []) for name in same}, {name: wanted.get(name, []) for name in same})
+    for name in panes:
+        assert table_of(found.get(name, [])) == table_of(wanted.get(name, [])), name
+    for name in panes & {f"{step.panes}" for step in case.description.steps if counts_all(step)}:
+        assert not repeated(found.get(name, [])), name
+
+
+@with_remote_rows
+def written_in_runs(case: Case, pieces: Pieces, ends: set[int]) -> Outputs:
+    """Write piece by piece, with a run to the end behind each of these numbers of pieces, and one at last."""
+    pipeline = build(case.description)
+    with TemporaryDirectory() as folder:
+        system = LogSystem(Path(folder), fsync=False)
+        for stream, count in case.partitions.items():
+            system.admin().create(stream, count)
+        for number, (place, records) in enumerate(pieces, 1):
+            append(system, *place, records)
+            if number in ends:
+                run(pipeline, system=system, until="end", settings=Settings(cached_entries=3))
+        run(pipeline, system=system, until="end")
+        return outputs_of(system, {*case.inputs}, pipeline.name)
+
+
+def streams_by_what_holds(made: Plan, streams: Iterable[str]) -> tuple[set[str], set[str]]:
+    """The streams of which each message is to be the same, and those of panes that are to be read as a table."""
+    graph = made.pipeline.graph
+    operators = {one.id: one for one in made.pipeline.operators}
+    graph.add_edges_from((id, one.fills) for id, one in operators.items() if one.fills is not None)
+    parted = {one.operator for one in parted_by_ends(made)}
+    firing = {id for id, one in operators.items() if PLANNER_KINDS[one].fires_at_end(one)}
+    same, panes = set[str](), set[str]()
+    for stream in streams:
+        writers = {one.id for one in made.operators if stream in one.writes}
+        before = {*writers, *(id for writer in writers for id in nx.ancestors(graph, writer))}
+        before = before or {*operators}  # of what is not in the plan, such as dead letters, any may be the writer
+        if parted & {operators[id].label for id in before}:
+            continue
+        if not before & firing:
+            same.add(stream)
+        elif stream.startswith("panes"):
+            panes.add(stream)
+    return same, panes
+
+
+def counts_all(step: Step) -> TypeGuard[WindowStep]:
+    """Whether each pane of a window has another value than the one before it, unless it fired for no message."""
+    return isinstance(step, WindowStep) and step.aggregate == "count" and step.trigger is None
+
+
+def repeated(records: Iterable[Record]) -> list[Record]:
+    """The panes that say what the pane before them of their key and window has said."""
+    table, again = Table(), list[Record]()
+    for key, value, timestamp, headers in records:
+        pane = msgspec.json.decode(value or b"")
+        at = key, pane["window"]["start"], pane["window"]["end"]
+        if table.get(at) == pane["value"]:
+            again.append((key, value, timestamp, headers))
+        table[at] = pane["value"]
+    return again
+
+
+def table_of(records: Iterable[Record]) -> Table:
+    """Read panes as upserts by key and window; those that a session replaces are removed."""
+    table = Table()
+    for key, value, _, _ in records:
+        pane = msgspec.json.decode(value or b"")
+        for window in pane["replaces"]:
+            table.pop((key, window["start"], window["end"]), None)
+        table[key, pane["window"]["start"], pane["window"]["end"]] = pane["value"]
+    return table
