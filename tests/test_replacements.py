@@ -21,6 +21,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "local_engine/test_input_streams.py": ("", SHORTER),
     "local_engine/test_trimming.py": ("", SHORTER),
     "properties/test_containers.py": ("", SHORTER),
+    "properties/test_paused_firings.py": ("", "a pause behind each emission, and one run that is started again"),
     "properties/test_processors_state.py": ("", SMALLER),
     "properties/test_state.py": ("", SMALLER),
     "runtime/local/stores/test_state_moves.py": ("", SMALLER),

@@ -7,25 +7,28 @@ from .calls.async_calls import CallPool
 from .calls.in_flight import InFlightTracker
 from .code.program import Program
 from .effects import MessageEffects
+from .firing_pauses import FiringPauses
 from .message_failures import MessageFailures
 from .output_buffer import OutputBuffer
 from .state_cache import StateBackend
 from .stateful_operator import StatefulOperator
 from .time.input_progress import InputProgress
 from .time.watermarks import WatermarkGraph
-from .windows.end_firings import EndFirings
+from .windows.fired_windows import FiredWindowsOfTask
 from .windows.grown_lateness import Lateness
 
 
 @dataclass(frozen=True, slots=True)
 class StageCounts:
     """The counts of a task: records `fed` by stream, messages `emitted` by operator in the order of the stage, `late`
-    and `keyless` messages by operator."""
+    and `keyless` messages by operator. `upto[0]` is the index behind the last record of the present batch that was
+    processed."""
 
     fed: dict[str, int]
     emitted: list[int]
     late: dict[str, int] = field(default_factory=dict)
     keyless: dict[str, int] = field(default_factory=dict)
+    upto: list[int] = field(default_factory=lambda: [0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,8 @@ class StageEnvironment:
     outputs: OutputBuffer
     counts: StageCounts
     lateness: Lateness
-    end_firings: EndFirings
+    fired_windows: FiredWindowsOfTask
+    pauses: FiringPauses
     keeps_at_end: bool
     clock_fired: dict[str, int]
     run: str

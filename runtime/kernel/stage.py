@@ -14,6 +14,7 @@ from .counted_reads import CountedReads
 from .effects import MessageEffects
 from .environment import StageCounts, StageEnvironment
 from .failures import Failures
+from .firing_pauses import FiringPauses
 from .kinds import KERNEL_KINDS
 from .message_counts import input_counts
 from .message_failures import FedBatch, MessageFailures
@@ -28,12 +29,16 @@ from .time.input_progress import Accepts, InputProgress
 from .time.position import Position
 from .time.task_progress import TaskProgress
 from .time.watermarks import WatermarkGraph
-from .windows.end_firings import EndFirings
+from .windows.fired_windows import FiredWindowsOfTask
 from .windows.grown_lateness import Lateness
 
 
 def _every(_: object) -> bool:
     return True
+
+
+def _never() -> bool:
+    return False
 
 
 class StageTask:
@@ -45,7 +50,7 @@ class StageTask:
     `empty` says that the `backend` holds no state, so that it need not be read. `run` is the id of a run to the end of
     input, which is the same when the run is restarted. `hand_over` takes outputs in the middle of a firing: see
     `OutputBuffer`. A run that `catches_up` ends without an end of input. With `keeps_at_end` windows that fire at an
-    end of input stay for a later run.
+    end of input stay for a later run. A long firing pauses where the engine is `full`: see `FiringPauses`.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class StageTask:
         run: str = "",
         catches_up: bool = False,
         keeps_at_end: bool = True,
+        full: Callable[[], bool] = _never,
     ) -> None:
         position, producers = position or Position(), producers or {}
         graph, asynchronous = program.graph, program.asynchronous
@@ -76,8 +82,9 @@ class StageTask:
         self.failures = MessageFailures(failures, graph.inputs, asynchronous=asynchronous)
         self.outputs = OutputBuffer(failures.dead_letters, hand_over)
         effects = MessageEffects(self.stateful, self.outputs, self.counts.late, takes_back=program.takes_back)
-        self.tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, effects)
-        self.watermarks = WatermarkGraph(graph.nodes, self.tracker.floor, exact=graph.exact)
+        paused = [False]
+        self.tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, effects, paused)
+        self.watermarks = WatermarkGraph(graph.nodes, self.tracker.floor, exact=graph.exact, paused=paused)
         self.inputs = InputProgress(
             graph.inputs, self.watermarks, position, producers, accepts, self.tracker.opened, catches_up=catches_up
         )
@@ -89,6 +96,11 @@ class StageTask:
         )
         self.state = TaskState(graph.operators, self.stateful, reads)
         make_pool = partial(CallPool, sleep=sleep, gate=gate)
+        self.pauses = FiringPauses(
+            self.outputs,
+            (lambda: self.calls.free) if asynchronous else None,  # what waits may wait for the firing
+            lambda: full() and not self.tracker.has_messages,
+        )
         self._environment = self._environment_of(
             position, effects, reads, make_pool, empty, producer, run, keeps_at_end
         )
@@ -116,7 +128,8 @@ class StageTask:
             outputs=self.outputs,
             counts=self.counts,
             lateness=Lateness(position),
-            end_firings=EndFirings(position),
+            fired_windows=FiredWindowsOfTask(position),
+            pauses=self.pauses,
             keeps_at_end=keeps_at_end,
             clock_fired=dict(position.clock_fired),
             run=run,
@@ -141,8 +154,9 @@ class StageTask:
         start: int = 0,
         stop: int | None = None,
         marks: bytearray | None = None,
-    ) -> None:
-        """Feed `records[start:stop]` of one partition. Raises `MessageError` under `on_error=fail()`.
+    ) -> int:
+        """Feed `records[start:stop]` of one partition. Returns the index behind the last that was processed: `stop`, or
+        less if a firing has paused. Raises `MessageError` under `on_error=fail()`.
 
         `marks` has a byte for each of these records. In an asynchronous stage the byte becomes 1 once the message has
         landed.
@@ -150,13 +164,35 @@ class StageTask:
         marks = marks or bytearray(len(records) - start)
         self.failures.batch = FedBatch(stream, partition, offsets, records, start, marks)
         part = records if start == 0 and stop is None else records[start:stop]
-        self.counts.fed[stream] += len(part)
+        self.counts.upto[0] = start + len(part)
         self.idle_sources.arrived(stream, self.watermarks.clock)
         source = self.inputs.inputs[stream].clock == "source"
         high = self._reads[stream](part, start, self.inputs.highs.get(stream, START) if source else None)
         if source and high > START:
             self.inputs.highs[stream] = high
+        fed = self.counts.upto[0]
+        self.counts.fed[stream] += fed - start
         self.check()
+        return fed
+
+    @property
+    def paused(self) -> bool:
+        """Whether a firing has paused. Nothing may be fed, ended or fired until it has gone on to its end."""
+        return self.watermarks.paused[0]
+
+    def go_on(self) -> bool:
+        """Go on with the firing that has paused, if there is room for what it emits. Returns whether it went on."""
+        if not self.pauses.has_room:
+            return False
+        self.watermarks.go_on()
+        self.tracker.release_held()
+        self.check()
+        return True
+
+    @property
+    def holds_messages(self) -> bool:
+        """Whether a firing has paused while messages are in flight, so that no commit can be made before it goes on."""
+        return self.paused and self.tracker.has_messages
 
     def set_clock(self, now: int, active: Collection[str] | None = None) -> None:
         """Set the processing time, in ms since epoch, and fire what is due by it. `active` are the sources with
@@ -197,8 +233,8 @@ class StageTask:
     def position(self) -> Position:
         """The position of the messages that have landed, to be committed with their offsets."""
         position = self.inputs.position(self.tracker.floor, self.tracker.landed)
-        environment, clock = self._environment, self.watermarks.clock
-        environment.end_firings.add_to(position)
+        environment, clock = self._environment, self.watermarks.clock_fired
+        environment.fired_windows.add_to(position)
         environment.lateness.add_to(position, self.watermarks.now, self.program.graph.node_out)
         if clock > START:
             environment.clock_fired.update(dict.fromkeys(environment.clock_users, clock))

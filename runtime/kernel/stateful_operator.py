@@ -20,9 +20,10 @@ class StatefulOperator(Protocol):
         before `add`."""
         ...
 
-    def advance(self, watermark: int) -> None:
+    def advance(self, watermark: int) -> bool:
         """Emit what is due, earliest first, and delete what has expired. END is the end of input: a later run may go on
-        with more, from the watermark before it."""
+        with more, from the watermark before it. Returns False if the firing has paused: nothing is added until it has
+        ended, and it goes on when this is called again with the same watermark."""
         ...
 
     def next_due(self) -> int:

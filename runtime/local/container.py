@@ -150,7 +150,7 @@ class Container:
             if task.name not in self._draining:
                 moved |= self._step(task)
             else:
-                task.drain()
+                moved |= task.drain()
             if self._ends is not None:
                 moved |= task.end_inputs(self._ends)
         moved |= yield from self._commit_due(fed)
@@ -236,7 +236,7 @@ class Container:
             return True
         if task.commit_is_large:
             return True
-        if self._ends is None or not task.queues.empty or task.view.busy or not starved:
+        if self._ends is None or not task.queues.empty or task.view.busy or task.view.paused or not starved:
             return False
         # On Kafka records arrive with a delay: one poll without records does not mean that the input is read to its
         # end.
@@ -331,7 +331,7 @@ class Container:
 
     def _waits_for(self, task: LocalTask) -> str:
         """What a task waits for, as text; empty if it has no work."""
-        if not task.queues.empty or task.view.busy:
+        if not task.queues.empty or task.view.busy or task.view.paused:
             return "messages in flight"
         if self._ends is None:
             unread = self._unread_inputs(task)

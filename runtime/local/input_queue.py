@@ -62,6 +62,10 @@ class InputQueue:
         to 1 once the message has landed."""
         return self._tracker.begin(self._batches[0].offsets, self._first, stop)
 
+    def withdraw(self, count: int) -> None:
+        """The last messages that are in flight, so many, were not processed after all: see `begin`."""
+        self._tracker.withdraw(count)
+
     def land(self, stop: int) -> None:
         """All messages of the first batch before index `stop` have landed. No message may be in flight."""
         self._tracker.land_all(self._batches[0].offsets, stop)

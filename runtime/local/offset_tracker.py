@@ -31,6 +31,13 @@ class OffsetTracker:
         self._batches.append(batch)
         return batch.marks
 
+    def withdraw(self, count: int) -> None:
+        """The last messages of the batch that began last, so many, are not in flight after all."""
+        marks = self._batches[-1].marks
+        del marks[len(marks) - count :]
+        if not marks:
+            self._batches.pop()
+
     def land_all(self, offsets: Sequence[int], stop: int) -> None:
         """All messages before offsets[stop] have landed. No message may be in flight."""
         self._position = offsets[stop - 1] + 1

@@ -100,6 +100,7 @@ class LocalTask:
             self.program,
             setup.store,
             hand_over=self._route,
+            full=self._is_full,
             run=run.id,
             catches_up=run.catches_up,
             keeps_at_end=not run.settings.forget_at_end,
@@ -120,6 +121,8 @@ class LocalTask:
     def set_clock(self, now: int, unread: Collection[str] | None) -> None:
         """Set the clock to `now`, in ms since epoch. `unread` are the inputs that have messages which were not read
         yet; None if that is unknown."""
+        if self._work.paused:
+            return
         queued = (queue.stream for queue in self.queues if not queue.empty)
         self._work.set_clock(now, None if unread is None else {*unread, *queued})
 
@@ -133,14 +136,28 @@ class LocalTask:
             self._resumed = True
             self._work.resume()
             self._route_outputs()
+        if self._work.paused:
+            return self._go_on()
         self.queues.end_bootstraps()
         if not self.program.asynchronous and self.queues.empty:
             return False
         self._work.check()
         moved = False
         for queue in self.queues:
-            if not queue.empty:
+            if not queue.empty and not self._work.paused:
                 moved |= self._process_state_slices(queue, most)
+        self._work.state.evict(self._cache)
+        self._route_outputs()
+        return moved
+
+    def _is_full(self) -> bool:
+        """Whether a firing is to wait for a commit. Frees the memory of state that is committed."""
+        self._work.state.evict(self._cache)
+        return self.commit_is_large
+
+    def _go_on(self) -> bool:
+        """Go on with a firing that has paused, if there is room. Returns whether it went on."""
+        moved = self._work.go_on()
         self._work.state.evict(self._cache)
         self._route_outputs()
         return moved
@@ -150,7 +167,7 @@ class LocalTask:
         state_slice, state = self._state_slice, self._work.state
         _, start, stop = queue.front(most)
         if state_slice is None:
-            return self._process(queue, most) > 0
+            return self._process(queue, most) > 0 or self._work.paused
         left = stop - start
         while left:
             began = state.bytes
@@ -161,9 +178,9 @@ class LocalTask:
             state.measure(processed)
             state_slice.took(processed, state.bytes - began)
             state.evict(self._cache)
-            if self.commit_is_large:
+            if self.commit_is_large or self._work.paused:
                 break
-        return left < stop - start
+        return left < stop - start or self._work.paused
 
     def _process(self, queue: InputQueue, most: int) -> int:
         batch, start, stop = queue.front(min(most, self._work.calls.capacity))
@@ -172,17 +189,26 @@ class LocalTask:
         marks = queue.begin(stop) if self.program.asynchronous else None
         whole = start == 0 and stop == len(batch.records)
         upto = None if whole else stop
-        self._work.feed(batch.stream, batch.partition, batch.offsets, batch.records, start, upto, marks)
+        fed = self._work.feed(batch.stream, batch.partition, batch.offsets, batch.records, start, upto, marks)
+        if fed == start:
+            if marks is not None:
+                queue.withdraw(stop - fed)
+            return 0
         # Without asynchronous calls a message has landed once the code of the stage returns.
         if marks is None:
-            queue.land(stop)
-        queue.remove(stop)
-        return stop - start
+            queue.land(fed)
+        elif fed < stop:
+            queue.withdraw(stop - fed)
+        queue.remove(fed)
+        return fed - start
 
-    def drain(self) -> None:
-        """Route the outputs of calls that have ended. Raises the errors of asynchronous calls."""
+    def drain(self) -> bool:
+        """Route the outputs of calls that have ended, and go on with a firing that keeps messages from landing. Returns
+        whether it went on. Raises the errors of asynchronous calls."""
         self._work.check()
+        moved = self._work.holds_messages and self._go_on()
         self._route_outputs()
+        return moved
 
     def _route_outputs(self) -> None:
         """Route the outputs of the stage."""
@@ -196,6 +222,8 @@ class LocalTask:
         """End each input whose messages up to the run's end offset have landed. Returns whether an input ended."""
         moved = False
         for stream in self.view.open_inputs if not self._work.joined.stale else ():
+            if self._work.paused:
+                break
             end = ends.get((stream, self.setup.number))
             if end is not None and self.queues.has_landed(stream, end):
                 self._work.inputs.end(stream)

@@ -34,8 +34,8 @@ class TaskView:
 
     @property
     def done(self) -> bool:
-        """Whether all inputs have ended and no message is in flight."""
-        return not self.busy and not self.open_inputs and not self._work.joined.stale
+        """Whether all inputs have ended, no message is in flight, and no firing has paused."""
+        return not self.busy and not self.open_inputs and not self._work.joined.stale and not self.paused
 
     @property
     def open_inputs(self) -> list[str]:
@@ -46,6 +46,11 @@ class TaskView:
     def busy(self) -> bool:
         """Whether messages or firings are in flight."""
         return self._work.progress.busy
+
+    @property
+    def paused(self) -> bool:
+        """Whether a firing waits for room, or for a commit."""
+        return self._work.paused
 
     def watermark_of(self, operator: str) -> int | None:
         """The watermark in front of an operator, in ms since epoch, as messages have reported it; None if the operator

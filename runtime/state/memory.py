@@ -18,8 +18,9 @@ class MemoryStore:
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The entries under a prefix, in the order of their keys."""
         for key in sorted(self._entries):
-            if key.startswith(prefix):
-                yield key[len(prefix) :], self._entries[key]
+            value = self._entries.get(key) if key.startswith(prefix) else None
+            if value is not None:  # it may have been deleted meanwhile
+                yield key[len(prefix) :], value
 
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         """The prefixes that begin with `start` and have entries, in order."""

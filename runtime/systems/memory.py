@@ -162,12 +162,8 @@ class MemoryTransaction:
     def __init__(self, memory: _Memory) -> None:
         self._memory = memory
         self._staged: _Staged | None = _Staged()
-
-    @property
-    def size(self) -> int:
+        self.size = 0
         """Bytes of keys and values staged so far."""
-        staged = self._staged.records.values() if self._staged else ()
-        return sum(len(key or b"") + len(value or b"") for records in staged for key, value, _, _ in records)
 
     def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
         """Stage records in order. Raises UsageError after the end of the transaction."""
@@ -175,6 +171,7 @@ class MemoryTransaction:
             raise ended()
         self._memory.partition(stream, partition)
         self._staged.records.setdefault((stream, partition), []).extend(records)
+        self.size += sum(len(key or b"") + len(value or b"") for key, value, _, _ in records)
 
     def prepare(self, group: str, checkpoints: Mapping[str, bytes]) -> bytes:
         """Keep everything until it is published by the returned token, also by another producer."""

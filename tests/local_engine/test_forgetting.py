@@ -13,9 +13,8 @@ from fluvial.dsl.message import Record
 from fluvial.dsl.windows.assigners import Assigner
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.kernel import output_buffer
+from fluvial.runtime.kernel import firing_pauses, output_buffer
 from fluvial.runtime.kernel.state_cache import Change
-from fluvial.runtime.kernel.windows import context as windows
 from fluvial.runtime.local.commit import changelog
 from fluvial.runtime.local.commit.changelog import change_records
 from fluvial.runtime.state import MemoryStore, RocksStore
@@ -128,7 +127,7 @@ def result(pipeline: Pipeline) -> tuple[list[Any], int]:
 def test_a_window_fires_in_pieces(by: Assigner, late: int, accumulate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, most = result(counted(by, late, accumulate))
     assert most >= 90
-    monkeypatch.setattr(windows, "PIECE", 3)
+    monkeypatch.setattr(firing_pauses, "PIECE", 3)
     monkeypatch.setattr(output_buffer, "HAND_OVER_COUNT", 3)
     in_pieces, most = result(counted(by, late, accumulate))
     assert in_pieces == wanted

@@ -21,7 +21,7 @@ from fluvial.runtime.systems import LogSystem
 from generators.building import build
 from generators.case_windows import AGGREGATES
 from generators.cases import Case, Pieces, cases, cases_of, expected, pieces_of
-from generators.described_steps import Border, Source, Step, When, WindowStep
+from generators.described_steps import Border, Merge, Source, Step, When, WindowStep
 from generators.descriptions import Description, Mode
 from generators.draft import Extra
 from generators.how_many import examples
@@ -34,10 +34,14 @@ Table = dict[tuple[bytes | None, int, int], Any]
 
 @st.composite
 def windowed(draw: st.DrawFn) -> Case:
-    """Windows of one keyed stream, some of them behind a border."""
+    """Windows of one keyed stream, or of two that are merged, some of them behind a border."""
     mode: Mode = draw(st.sampled_from(("on_time", "late")))
-    steps: list[Step] = [Border(0, "str", "word", 0)] if draw(st.booleans()) else []
-    wait = draw(st.sampled_from((0, 5, 20, 300)))
+    waits = draw(st.lists(st.sampled_from((0, 5, 20, 300)), min_size=1, max_size=1 if mode == "late" else 2))
+    steps: list[Step] = [Merge(0, (1,))] if len(waits) > 1 else []
+    node = len(waits) - 1 + len(steps)
+    if draw(st.booleans()):
+        steps.append(Border(node, "str", "word", 0))
+    nodes = list(range(node, len(waits) + len(steps)))
     times = st.none() | st.sampled_from((1, 5, 10, 50)) if mode == "late" else st.none()
     by_count, by_time = (
         st.builds(When, st.integers(1, 3), times, times, repeats=st.booleans()),
@@ -49,7 +53,7 @@ def windowed(draw: st.DrawFn) -> Case:
         size = draw(st.sampled_from((1, 10, 50)))
         lateness = 0 if kind == "unbounded" else draw(st.sampled_from((0, 10, 50)))
         step = WindowStep(
-            len(steps) if not number else draw(st.sampled_from((0, min(1, len(steps) - 1)))),
+            draw(st.sampled_from(nodes[::-1])),
             kind,
             size,
             draw(st.sampled_from((*["count"] * 8, *sorted(AGGREGATES)))),
@@ -61,8 +65,8 @@ def windowed(draw: st.DrawFn) -> Case:
             late_trigger=draw(some) if lateness else None,
         )
         steps.append(step)
-    source = Source("a", "str", "record", wait)
-    return draw(cases_of(Description((source,), tuple(steps), "fail", mode), max_records=20))
+    sources = tuple(Source(name, "str", "record", wait) for name, wait in zip("ab", waits, strict=False))
+    return draw(cases_of(Description(sources, tuple(steps), "fail", mode), max_records=20))
 
 
 @settings(max_examples=examples(200), deadline=None, suppress_health_check=PATIENT)

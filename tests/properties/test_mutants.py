@@ -263,7 +263,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Replaced("a window takes what comes a moment too late", TumblingOperator, "__init__", adding(watermark=-1)),
         Replaced("a window fires a moment too late", TumblingOperator, "advance", advancing_late),
         Rewritten(
-            "a window fires again", TumblingOperator, "advance", "self._fired < end <= watermark", "end <= watermark"
+            "a window fires again", TumblingOperator, "_fire_due", "self._fired < end <= watermark", "end <= watermark"
         ),
         Rewritten(
             "a late message to the window that fired last shows nothing",
@@ -310,7 +310,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Rewritten(
             "a window forgets at its end what it is still to take",
             TumblingOperator,
-            "advance",
+            "_fire_due",
             "end + self._lateness <= watermark",
             "end <= watermark",
         ),

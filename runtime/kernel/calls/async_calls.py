@@ -313,7 +313,12 @@ class TaskCalls:
     def capacity(self) -> int:
         """How many messages may be fed now."""
         # Messages that wait would pile up behind a call that takes long.
-        return max(0, min((pool.capacity for pool in self._pools.values()), default=1 << 30) - self._waiting())
+        return max(0, self.free - self._waiting())
+
+    @property
+    def free(self) -> int:
+        """How many more calls the fullest pool takes now."""
+        return min((pool.capacity for pool in self._pools.values()), default=1 << 30)
 
     @property
     def in_flight(self) -> int:

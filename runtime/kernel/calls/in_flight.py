@@ -10,7 +10,7 @@ that one that waits is not overtaken by the next. Messages stand in the lines of
 fed, so that all lines have one order, and no two messages wait for each other."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ...process.interruptions import INTERRUPTIONS
@@ -106,6 +106,9 @@ class InFlightTracker:
     `landed(where)` is called for each message that has landed, and `fail(message, error, operator)` if an effect
     raises. `moved()` is called when the oldest message of a queue has landed. `waiting` counts the messages whose calls
     have ended, and that wait for others.
+
+    While `paused[0]`, in the middle of a firing, messages of the inputs are held back when their calls have ended: they
+    came after what fires, and must not change state before all of it has fired.
     """
 
     def __init__(
@@ -114,7 +117,10 @@ class InFlightTracker:
         fail: Callable[[InFlightMessage, BaseException, str], None],
         moved: Callable[[], None],
         effects: Effects,
+        paused: Sequence[bool] = (False,),
     ) -> None:
+        self._paused = paused
+        self._held: list[InFlightMessage] = []
         self._report_landed = landed
         self._fail = fail
         self._moved = moved
@@ -171,20 +177,40 @@ class InFlightTracker:
             for _, line in message.lines:
                 line.append(message)
 
+    @property
+    def has_messages(self) -> bool:
+        """Whether messages of the inputs are in flight, not firings alone."""
+        return any(queue and _is_message(queue[0]) for queue in self._queues.values())
+
+    def release_held(self) -> None:
+        """Go on with the messages that were held back, unless a firing pauses again."""
+        while self._held and not self._paused[0]:
+            self.close(self._held.pop(0))
+
+    def _waits(self, message: InFlightMessage) -> bool:
+        """Whether this is to be held back while a firing has paused. If so, it is held."""
+        held = _is_message(message)
+        if held:
+            self._held.append(message)
+        return held
+
     def close(self, message: InFlightMessage) -> None:
         """The last branch of a message has ended: release its effects, once it is first in its lines."""
-        if not message.lines:
-            self._land(message)
-        elif _is_first(message):
-            self._land_in_order(message)
-        else:
+        if message.lines and not _is_first(message):
             self.waiting += 1
+        elif not (self._paused[0] and self._waits(message)):
+            self._land_in_order(message)
 
     def _land_in_order(self, first: InFlightMessage) -> None:
         """Release a message that is first in its lines, and those that are first then and have ended."""
+        if not first.lines:
+            self._land(first)
+            return
         ready = [first]
         while ready:
             landed = ready.pop()
+            if self._paused[0] and self._waits(landed):
+                continue
             self._land(landed)
             for place, line in landed.lines:
                 line.popleft()
@@ -221,6 +247,11 @@ class InFlightTracker:
                 self._fail(message, error, operator)
                 return
         self._effects.emit_fired()
+
+
+def _is_message(one: InFlightMessage) -> bool:
+    """Whether this is a message of an input, with its batch and index; a firing is told by its operator and more."""
+    return len(one.where) == 2
 
 
 def _is_first(message: InFlightMessage) -> bool:

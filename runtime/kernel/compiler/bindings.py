@@ -28,6 +28,8 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
     failures, effects = environment.failures, environment.effects
     names: dict[str, Any] = {
         "now": watermarks.now,
+        "paused": watermarks.paused,
+        "upto": environment.counts.upto,
         "next_fire": watermarks.next_fire,
         "emitted": environment.counts.emitted,
         "producer": environment.producer,

@@ -100,7 +100,7 @@ class Compiler:
         index = "i" if path.tracked else "first + len(records) - rest.__length_hint__() - 1"
         text.add(3, "try:")
         if stage_input.clock == "trailer":
-            self._read_trailer(path, number)
+            self._read_trailer(path, number, index)
         if stage_input.source is None:
             text.add(4, f"v0 = None if v is None else decode_{number}(v)", stage_input.writer)
         else:
@@ -112,7 +112,7 @@ class Compiler:
         opened = f"in_flight = open_{number}(i, w)"
         self.dispatch(path, list(stage_input.readers), Variables(value="v0", of=stage_input.writer), 3, where, opened)
         if stage_input.clock == "source":
-            self._advance(number, stage_input)
+            self._advance(number, stage_input, index)
         if stage_input.clock == "source" and not self.graph.exact:
             text.add(2, f"advance_{number}(w)")
         for id in counted:
@@ -141,7 +141,13 @@ class Compiler:
             self.text.add(depth, "passed(i)")
         self.text.add(depth, "continue")
 
-    def _read_trailer(self, path: CodePath, number: int) -> None:
+    def _stop_if_paused(self, depth: int, upto: str) -> None:
+        """Stop reading where a firing has paused; `upto` is the index behind the last message that was processed."""
+        self.text.add(depth, "if paused[0]:")
+        self.text.add(depth + 1, f"upto[0] = {upto}")
+        self.text.add(depth + 1, "break")
+
+    def _read_trailer(self, path: CodePath, number: int, index: str) -> None:
         text = self.text
         text.add(4, "if v is None:")
         text.add(5, "s, h = h[-1][1], h[:-1]")
@@ -150,9 +156,13 @@ class Compiler:
         text.add(4, f"if s not in seen_{number}:")
         text.add(5, f"w = observe_{number}(s)")
         text.add(5, f"if len(s) != {TRAILER_SIZE}:")
-        self._pass(path, 6)
+        if path.tracked:
+            text.add(6, "passed(i)")
+        self._stop_if_paused(6, f"{index} + 1")
+        text.add(6, "continue")
+        self._stop_if_paused(5, index)
 
-    def _advance(self, number: int, stage_input: StageInput) -> None:
+    def _advance(self, number: int, stage_input: StageInput, index: str) -> None:
         text = self.text
         lag = stage_input.source.out_of_order if stage_input.source else 0
         behind = f"t - {lag}" if lag else "t"
@@ -160,12 +170,14 @@ class Compiler:
         text.add(4, "high = t")
         if self.graph.exact:
             text.add(4, f"w = advance_{number}({behind})")
+            self._stop_if_paused(4, f"{index} + 1")
             return
         # The nodes advance at the end of the batch. Until then this variable is enough, unless it reaches what is due.
         text.add(4, f"if {behind} > w:")
         text.add(5, f"w = {behind}")
         text.add(5, "if w >= next_fire[0]:")
         text.add(6, f"advance_{number}(w)")
+        self._stop_if_paused(6, f"{index} + 1")
 
     def stateful(self, start: str) -> list[str]:
         """The operators whose state a message from `start` may change."""

@@ -43,6 +43,7 @@ def _make_join(environment: StageEnvironment, operator: ops.JoinStreams, emit: C
         late=partial(count_in, environment.counts.late, id),
         schedule=schedule_of(environment, operator),
         firing=partial(environment.firing, graph.node_out[id]),
+        pauses=environment.pauses,
     )
     return JoinOperator(context) if operator.retain == "all" else LatestJoinOperator(context)
 

@@ -29,6 +29,7 @@ def _make_process(environment: StageEnvironment, operator: ops.Process, emit: Ca
         fail=environment.effects.emitter(partial(environment.failures.firing, operator.id)),
         schedule=environment.watermarks.schedule,
         firing=partial(environment.firing, graph.node_out[operator.id]),
+        pauses=environment.pauses,
         clock=lambda: environment.watermarks.clock,
         clock_fired=environment.clock_fired.get(operator.id, environment.watermarks.clock),
         run=environment.run,

@@ -63,9 +63,9 @@ def _make_window(environment: StageEnvironment, operator: ops.WindowBy, emit: Ca
         late=_late(environment, operator, flow.value),
         schedule=schedule_of(environment, operator),
         firing=partial(environment.firing, node),
-        hand_over_if_many=environment.outputs.hand_over_if_many,
+        pauses=environment.pauses,
         keeps=environment.keeps_at_end and operator.accumulate,
-        end_firing=environment.end_firings.of(operator.id),
+        fired=environment.fired_windows.of(operator.id),
     )
     window: StatefulOperator
     if operator.trigger is None and operator.late_trigger is None:

@@ -89,13 +89,14 @@ class DeduplicateOperator:
         # A timer that was set stays: it fires without effect.
         return self._scope.begin_undo_log()
 
-    def advance(self, watermark: int) -> None:
+    def advance(self, watermark: int) -> bool:
         """Forget the messages that no later one can be a duplicate of."""
         # At the end of input nothing expires: a later run may read the message again.
         if watermark < END:
             for entry in self._times.expired(watermark):
                 self._times.delete(entry)
             self._passed = max(self._passed, watermark)
+        return True
 
     def next_due(self) -> int:
         """The watermark at which the next entry may expire, in ms since epoch."""

@@ -12,6 +12,7 @@ from ....dsl.message import Headers
 from ..state_cache import Change, TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END
+from ..time.pausable import PausableFiring
 from ..time.timers import Timers
 from .join_context import SLOTS, JoinContext, JoinRow
 
@@ -30,6 +31,7 @@ class JoinOperator:
         self._size = max(1, context.within)
         self._slot = max(1, context.within // SLOTS)
         self._passed = context.watermark
+        self._firing = PausableFiring()
         id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
         self._rows = TimeBucketedState(id, backend, list[list[JoinRow]], _none, empty, self._schedule)
         self._timers = Timers(id, backend, self._slot, empty, schedule, context.watermark, mark=b"r")
@@ -108,12 +110,17 @@ class JoinOperator:
 
         return take_back
 
-    def advance(self, watermark: int) -> None:
+    def advance(self, watermark: int) -> bool:
         """Emit the rows that have joined none and no longer can, earliest first, and drop expired slots."""
+        return self._firing.run(lambda: self._leave_all(watermark))
+
+    def _leave_all(self, watermark: int) -> Iterator[None]:
         if watermark < END:
             self._passed = watermark
         for time, key in self._timers.fire(watermark):
             self._leave(key, time)
+            if self._context.pauses():
+                yield
         while (slot := self._rows.first()) is not None and self._expiry(slot) <= watermark:
             self._rows.drop(slot)
 

@@ -48,6 +48,7 @@ class JoinContext:
     late: Callable[[], None]
     schedule: Callable[[int], None]
     firing: Callable[[int], None]
+    pauses: Callable[[], bool]
 
     def row(self, side: int, value: Any, timestamp: int, headers: Headers) -> JoinRow:
         """A message of one side as the row that the join keeps, with its value as bytes."""

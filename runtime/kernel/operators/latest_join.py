@@ -8,6 +8,7 @@ from ....dsl.message import Headers
 from ..state_cache import Change, KeyedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END
+from ..time.pausable import PausableFiring
 from ..time.timers import Timers
 from .join_context import SLOTS, JoinContext, JoinRow
 
@@ -20,6 +21,7 @@ class LatestJoinOperator:
         self._context = context
         self._within = context.within
         self._passed = context.watermark
+        self._firing = PausableFiring()
         id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
         self._keys = KeyedState(id, backend, list[JoinRow | None], _no_rows, empty)
         self._timers = Timers(id, backend, self._within // SLOTS, empty, schedule, context.watermark)
@@ -50,12 +52,17 @@ class LatestJoinOperator:
         # A timer that was set stays: it fires without effect.
         return self._keys.cache.undo(key or b"")
 
-    def advance(self, watermark: int) -> None:
+    def advance(self, watermark: int) -> bool:
         """Emit the rows that have joined none and no longer can, earliest first, and drop expired rows."""
+        return self._firing.run(lambda: self._leave_all(watermark))
+
+    def _leave_all(self, watermark: int) -> Iterator[None]:
         if watermark < END:
             self._passed = watermark
         for time, key in self._timers.fire(watermark):
             self._leave(key, time)
+            if self._context.pauses():
+                yield
 
     def _leave(self, key: bytes, time: int) -> None:
         """Remove the rows of a key that have expired by `time`, and set the timers of the others."""

@@ -15,6 +15,7 @@ from ..state_cache import Change, StateBackend, WriteBackCache
 from ..state_codec import MsgpackCodec
 from ..stateful_operator import keyless
 from ..time.bounds import EARLIEST, END, LATEST, START
+from ..time.pausable import PausableFiring
 from .processor_state import BoundState, bound_state
 from .state_entries import Entries, KeyScope, StateNamespace, key_and_name, under
 
@@ -44,6 +45,7 @@ class ProcessContext:
     fail: Callable[[bytes, Timer, int, BaseException], None]
     schedule: Callable[[int], None]
     firing: Callable[[int], None]
+    pauses: Callable[[], bool]
     clock: Callable[[], int]
     clock_fired: int
     run: str
@@ -74,6 +76,8 @@ class BoundTimers:
         self.times: Entries = namespace.permanent(marks[0], "", MsgpackCodec(tuple[int, int]))
         self.far_timers = namespace.far_timers(marks[1])
         self._changes: dict[str, int | None] = {}
+        self.noted: list[bytes] | None = None
+        """If it is a list, the entries of timers that are set."""
         self.now = self.reached = namespace.watermark
         """The watermark that the current call sees, and the watermark now."""
 
@@ -114,6 +118,8 @@ class BoundTimers:
             if time is not None:
                 due = time if time > self.now else self.reached + 1
                 self.times.put(entry, (due, time))
+                if self.noted is not None:
+                    self.noted.append(entry)
                 if before is None or due < before[0]:
                     self.far_timers.set(due, self.now, entry)
             elif before is not None:
@@ -149,8 +155,10 @@ class ProcessOperator:
         answered = answers_timers(self._processor)
         self._timers = BoundTimers(namespace, "wa", answered=answered)
         self._clock_timers: BoundTimers | None = None
-        self.fire_clock_timers: Callable[[int], None] | None = None
-        """To be called when the processing time advances; None without timers in processing time."""
+        self._firing, self._clock_firing = PausableFiring(), PausableFiring()
+        self.fire_clock_timers: Callable[[int], bool] | None = None
+        """To be called when the processing time advances, and again if it returns False: the firing has paused. None
+        without timers in processing time."""
         if (name := clock_of(self._processor)) is not None:
             of_clock = namespace.for_processing_time(context.clock_fired)
             clock = self._clock_timers = BoundTimers(of_clock, "cb", answered=answered)
@@ -161,8 +169,9 @@ class ProcessOperator:
         state_entries = [entries for state in self._states.values() for entries in state.entries]
         self._all_timers = [self._timers, *([self._clock_timers] if self._clock_timers else [])]
         self._last_end = namespace.permanent("e", "", MsgpackCodec(str))
+        self._set_at_end = namespace.permanent("n", "", MsgpackCodec(str))
         timers = [entries for one in self._all_timers for entries in (one.times, one.far_timers)]
-        self._entries = [*state_entries, *timers, self._last_end]
+        self._entries = [*state_entries, *timers, self._last_end, self._set_at_end]
         self._run = self._runner()
         self.add = self._adder()
 
@@ -249,39 +258,45 @@ class ProcessOperator:
         # A timer that was set stays: it fires without effect.
         return self._scope.begin_undo_log()
 
-    def advance(self, watermark: int) -> None:
+    def advance(self, watermark: int) -> bool:
         """Fire the timers that are due, earliest first, and delete expired state."""
         if watermark == END:
-            self._fire_at_end()
-        elif watermark >= self._next_due:
-            self._timers.reached = watermark
-            self._read_clock()
-            self._fire_up_to(self._timers, watermark)
-            for state, expiring in self._expiring:
-                for entry in expiring.expired(watermark):
-                    state.drop(entry)
-            self._next_due = min(
-                [self._timers.far_timers.next_due(), *(expiring.next_due() for _, expiring in self._expiring)]
-            )
-        if self._passed < watermark < END:
-            self._passed = watermark
+            return self._firing.run(self._fire_at_end)
+        if watermark >= self._next_due and not self._firing.run(lambda: self._fire_due(watermark)):
+            return False
+        self._passed = max(self._passed, watermark)
+        return True
+
+    def _fire_due(self, watermark: int) -> Iterator[None]:
+        self._timers.reached = watermark
+        self._read_clock()
+        yield from self._fire_up_to(self._timers, watermark)
+        for state, expiring in self._expiring:
+            for entry in expiring.expired(watermark):
+                state.drop(entry)
+        self._next_due = min(
+            [self._timers.far_timers.next_due(), *(expiring.next_due() for _, expiring in self._expiring)]
+        )
 
     def due(self) -> int:
         """The next processing time at which a timer may be due."""
         return END if self._clock_timers is None or self._ended else self._clock_timers.far_timers.next_due()
 
-    def _fire_clock_timers(self, clock: BoundTimers, now: int) -> None:
+    def _fire_clock_timers(self, clock: BoundTimers, now: int) -> bool:
         """Fire the timers in processing time that are due; none after the end of input."""
-        if not self._ended:
-            clock.now = clock.reached = now
-            self._fire_up_to(clock, now)
+        if self._ended:
+            return True
+        clock.now = clock.reached = now
+        return self._clock_firing.run(lambda: self._fire_up_to(clock, now))
 
-    def _fire_up_to(self, timers: BoundTimers, time_now: int) -> None:
+    def _fire_up_to(self, timers: BoundTimers, time_now: int) -> Iterator[None]:
         for now, entries in timers.far_timers.fire(time_now):
             for time, entry in self._still_set(timers, entries):
                 due, left = timers.times.get(entry) or (END, None)
                 if left == time and due <= now:
                     self._fire(timers, entry, time, now)
+                    if self._context.pauses():
+                        yield
                 elif left is not None:  # it was set to a later time, perhaps by a timer that has just fired
                     timers.far_timers.set(due, now, entry)
 
@@ -290,24 +305,34 @@ class ProcessOperator:
         times = timers.times
         return sorted((timer[1], entry) for entry in entries if (timer := times.get(entry)) is not None)
 
-    def _fire_at_end(self) -> None:
+    def _fire_at_end(self) -> Iterator[None]:
         """Fire all timers at the end of input, once per run. Timers that are set by these calls wait for more input."""
-        self._ended = True
-        if run := self._context.run:
-            if self._last_end.get(_RUN) == run:
-                return
-            self._last_end.put(_RUN, run)
+        self._ended, run = True, self._context.run
+        if run and self._last_end.get(_RUN) == run:
+            return
         self._timers.reached = self._passed
         self._read_clock()
         for timers in self._all_timers:
-            passed = timers.reached
-            waiting = {entry for _, entries in timers.far_timers.fire(END) for entry in entries}
-            for time, entry in self._still_set(timers, waiting):
-                due, left = timers.times.get(entry) or (END, None)
+            waiting = (entry for entry in timers.far_timers.waiting() if self._set_at_end.get(entry) != run)
+            for time, entry in self._still_set(timers, {*waiting}):
+                _, left = timers.times.get(entry) or (END, None)
                 if left == time:
-                    self._fire(timers, entry, time, max(time, passed))
-                elif left is not None:
-                    timers.far_timers.set(due, passed, entry)
+                    self._fire_one_at_end(timers, entry, time)
+                    if self._context.pauses():
+                        yield
+        for entry in [*self._set_at_end.keys()]:
+            self._set_at_end.delete(entry)
+        if run:
+            self._last_end.put(_RUN, run)
+
+    def _fire_one_at_end(self, timers: BoundTimers, entry: bytes, time: int) -> None:
+        """Fire a timer at the end of input, and remember those that it sets, in case the firing pauses."""
+        noted = self._timers.noted = list[bytes]()
+        if self._clock_timers is not None:
+            self._clock_timers.noted = noted
+        self._fire(timers, entry, time, max(time, timers.reached))
+        for new in noted:
+            self._set_at_end.put(new, self._context.run)
 
     def _fire(self, timers: BoundTimers, entry: bytes, time: int, now: int) -> None:
         key, name = key_and_name(entry)

@@ -190,6 +190,10 @@ class Entries:
             self._note(key)
         self._cache.delete(key)
 
+    def keys(self) -> Iterator[bytes]:
+        """The keys of all entries, in order."""
+        return (key for key, _ in self._cache.items())
+
     def _note(self, key: bytes) -> None:
         """Add a function to the undo log that restores the current entry."""
         assert self._scope.undo_log is not None

@@ -100,8 +100,9 @@ class TableOperator:
         """A function that restores the row of a key."""
         return self._rows.cache.undo(key or b"")
 
-    def advance(self, watermark: int) -> None:
-        """Nothing: rows do not depend on the watermark."""
+    def advance(self, watermark: int) -> bool:  # noqa: ARG002
+        """True: rows do not depend on the watermark."""
+        return True
 
     def next_due(self) -> int:
         """END: rows wait for no watermark."""

@@ -38,7 +38,7 @@ class FarTimers:
 
     def fire(self, watermark: int) -> Iterator[tuple[int, list[bytes]]]:
         """Yield the times up to the watermark at which timers are due, in order, each with its keys in order. Timers
-        that are set during the iteration fire too. At END the caller must exhaust the iterator before it sets any."""
+        that are set during the iteration fire too."""
         while (time := self.next_due()) <= watermark and time < END:
             # A slot may begin before its first timer is due.
             if due := {key for tier in self._tiers for _, key in tier.fire(time)}:
@@ -46,6 +46,12 @@ class FarTimers:
         for tier in self._tiers:
             for _ in tier.fire(watermark):
                 pass
+
+    def waiting(self) -> Iterator[bytes]:
+        """Yield the keys of the timers that have not fired, some of them more than once. The timers stay."""
+        for tier in self._tiers:
+            for _, keys in tier.waiting():
+                yield from keys
 
     def next_due(self) -> int:
         """The least watermark at which `fire` has something to do; END if there are no timers."""

@@ -156,7 +156,7 @@ class InputProgress:
     def leave_out(self, stream: str) -> None:
         """Nothing of a stream ever comes to this task, which has no partition of it."""
         self._read.add(stream)
-        self._watermarks.set_stream(stream, END)
+        self._watermarks.leave_out(stream)
 
     def ended(self, stream: str) -> bool:
         """Whether an input has ended: no more of it comes in this run."""

@@ -4,6 +4,9 @@ from msgspec import Struct, field
 
 from .bounds import START
 
+Cursor = tuple[int, bytes]
+"""The end of a window, and a key: how far a firing has come."""
+
 
 class Position(Struct):
     """How far a task has come at a commit, besides the offsets of its inputs. Times are in ms since epoch.
@@ -27,6 +30,7 @@ class Position(Struct):
     - `versions`: the number of commits that have changed a table;
     - `built`: the sum of the versions from which a joined table is built;
     - `fired_at_end`: the greatest end of the windows that have fired at an end of input, and are kept;
+    - `cursors`: the last window, and its key, that has fired in a firing which is not over;
     - `met`: from earlier versions, in place of `reached`: the watermark where the inputs of an operator merge.
 
     `clock` is the processing time up to which everything has fired. Entries of an operator that the stage no longer has
@@ -51,9 +55,19 @@ class Position(Struct):
     built: dict[str, int] = field(default_factory=dict)
     quiet_since: dict[str, int] = field(default_factory=dict)
     fired_at_end: dict[str, int] = field(default_factory=dict)
+    cursors: dict[str, Cursor] = field(default_factory=dict)
 
 
-POSITION_BY_OPERATOR = ("lateness", "forgotten", "reached", "clock_fired", "versions", "built", "fired_at_end")
+POSITION_BY_OPERATOR = (
+    "lateness",
+    "forgotten",
+    "reached",
+    "clock_fired",
+    "versions",
+    "built",
+    "fired_at_end",
+    "cursors",
+)
 """The fields with an entry for each operator that keeps state. The entry moves to another task with the state."""
 POSITION_BY_STREAM = ("highs", "producers", "idle", "rested", "out_of_order", "quiet_since")
 """The fields with an entry for each input stream."""

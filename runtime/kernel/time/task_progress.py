@@ -45,7 +45,7 @@ class TaskProgress:
     def has_ended(self, operator: str) -> bool:
         """Whether no more comes to an operator in this run, once nothing is in flight."""
         if self._inputs.catches_up:
-            return all(map(self._inputs.ended, self._inputs_before(operator)))
+            return not self._watermarks.paused[0] and all(map(self._inputs.ended, self._inputs_before(operator)))
         return self.watermark_of(operator) == END
 
     def is_idle(self, operator: str) -> bool:

@@ -1,6 +1,6 @@
 """Timers by key: stored in time slots, and also in an ordered list once their slot has begun."""
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
 
 from ..state_cache import Change, StateBackend, TimeBucketedState, WriteBackCache
@@ -85,9 +85,16 @@ class Timers:
         """Yield the keys of the timers that have not fired, slot by slot, each with the time at which its slot is over.
         The timers stay; others may be set meanwhile, in later slots."""
         slot: int | None = None
-        while (slot := min((at for at in self._state.at if slot is None or at > slot), default=None)) is not None:
+        while (slot := self._slot_behind(slot)) is not None:
             times = self._state.at[slot].items()
             yield slot + self._size, [key for key, time in times if time > self._fired]
+
+    def _slot_behind(self, slot: int | None) -> int | None:
+        """The first slot after this one; None: the first of all."""
+        slots = (self._open, self._closed)
+        starts = (0 if slot is None else bisect_right(sorted_slots, slot) for sorted_slots in slots)
+        behind = (found[start] for found, start in zip(slots, starts, strict=True) if start < len(found))
+        return min(behind, default=None)
 
     def _has_due(self, watermark: int) -> bool:
         """Whether there is a timer up to the watermark. Slots are opened one by one, for all may not fit in memory."""

@@ -16,6 +16,7 @@ An operator that keeps state has a watermark of its own, which is committed with
 watermarks of the inputs are. The two differ after a run without the operator, or with fewer inputs before it."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from .bounds import END, START
@@ -29,22 +30,28 @@ class ClockUsers:
     def __init__(self, *, has_nodes: bool = False) -> None:
         self._has_nodes = has_nodes
         self._dues: list[Callable[[], int]] = []
-        self._callbacks: list[Callable[[int], None]] = []
+        self._callbacks: list[Callable[[int], bool]] = []
+        self._next = 0  # the callback that has paused
 
     def __bool__(self) -> bool:
         return self._has_nodes or bool(self._dues)
 
-    def attach(self, due: Callable[[], int], fire: Callable[[int], None] | None = None) -> None:
-        """Call `fire` with the processing time whenever it advances. `due` returns the next time at which the operator
-        is due."""
+    def attach(self, due: Callable[[], int], fire: Callable[[int], bool] | None = None) -> None:
+        """Call `fire` with the processing time whenever it advances; it returns whether all that is due has fired.
+        `due` returns the next time at which the operator is due."""
         self._dues.append(due)
         if fire is not None:
             self._callbacks.append(fire)
 
-    def fire(self, now: int) -> None:
-        """Fire what is due by the processing time."""
-        for callback in self._callbacks:
-            callback(now)
+    def fire(self, now: int) -> bool:
+        """Fire what is due by the processing time. Returns whether all of it was; else a firing has paused, and goes on
+        with the next call."""
+        for number in range(self._next, len(self._callbacks)):
+            if not self._callbacks[number](now):
+                self._next = number
+                return False
+        self._next = 0
+        return True
 
     def next_due(self) -> int:
         """The next processing time at which something is due if no message comes; END if there is none."""
@@ -54,8 +61,9 @@ class ClockUsers:
 class TimedOperator(Protocol):
     """A stateful operator, as the graph uses it."""
 
-    def advance(self, watermark: int) -> None:
-        """Emit what is due at this watermark, in ms since epoch."""
+    def advance(self, watermark: int) -> bool:
+        """Emit what is due at this watermark, in ms since epoch. Returns whether all of it was; else the firing has
+        paused, and goes on when `advance` is called again with the same watermark."""
         ...
 
     def next_due(self) -> int:
@@ -65,7 +73,9 @@ class TimedOperator(Protocol):
 
 class WatermarkGraph:
     """The watermarks of one task. `now[i]` is the watermark of node i, and `idle[i]` says that node i is idle.
-    `next_fire[0]` is the watermark at which a stateful operator is next due. `clock` is the processing time.
+    `next_fire[0]` is the watermark at which a stateful operator is next due. `clock` is the processing time. While
+    `paused[0]` the firing of an operator is not over: nothing else fires, and no message may be processed. By
+    `clock_fired` all has fired that was due by the clock.
 
     `operators` has the node of each stateful operator, and `restored` the watermark from which each was restored.
 
@@ -74,7 +84,12 @@ class WatermarkGraph:
     """
 
     def __init__(
-        self, nodes: Sequence[WatermarkNode], floor: Callable[[str], int | None], *, exact: bool = True
+        self,
+        nodes: Sequence[WatermarkNode],
+        floor: Callable[[str], int | None],
+        *,
+        exact: bool = True,
+        paused: list[bool] | None = None,
     ) -> None:
         self.nodes = nodes
         self._exact = exact
@@ -86,8 +101,12 @@ class WatermarkGraph:
         self._reported = [START] * len(nodes)
         self._floor = floor
         self._following = self._again = False
+        self.paused = [False] if paused is None else paused
+        self._rest: Callable[[], None] | None = None
+        self.clock_fired = START
         self._stateful: dict[str, TimedOperator] = {}
         self.restored: dict[str, int] = {}
+        self._left_out: set[int] = set()
         self._streams = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stream"}
         self.operators = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stateful"}
         self.clock_users = ClockUsers(has_nodes=any(node.kind == "clock" for node in nodes))
@@ -130,6 +149,14 @@ class WatermarkGraph:
             else:
                 self.follow()
 
+    def leave_out(self, name: str) -> None:
+        """Nothing of a stream ever comes: no node waits for it."""
+        self._left_out.add(self._streams[name])
+        for index, node in enumerate(self.nodes):
+            if node.follows and self._left_out.issuperset(node.follows):
+                self._left_out.add(index)
+        self.set_stream(name, END)
+
     def set_streams(self, reported: Mapping[str, tuple[int, bool]]) -> None:
         """Set the watermark and the idleness of several streams, and advance the nodes once all of them are set. So a
         stream that is no longer idle holds time back before another stream advances it."""
@@ -148,7 +175,16 @@ class WatermarkGraph:
             self.clock = now
             if self.clock_users:
                 self._follow()
-            self.clock_users.fire(now)
+            self._fire_by_clock()
+
+    def _fire_by_clock(self) -> None:
+        """Fire what is due by the processing time, once no firing has paused."""
+        if not self.paused[0]:
+            self.paused[0] = not self.clock_users.fire(self.clock)
+            if self.paused[0]:
+                self._rest = self._fire_by_clock
+            else:
+                self.clock_fired = self.clock
 
     def reported(self, index: int) -> int:
         """The watermark of a node that messages have given it: of a node that has ended, the watermark before the
@@ -190,13 +226,28 @@ class WatermarkGraph:
 
     def resume(self) -> None:
         """Advance every node from what was restored, and fire what is due by watermark and by clock."""
+        self.clock_fired = START
         self._follow()
-        self.clock_users.fire(self.clock)
+        self._fire_by_clock()
+
+    def go_on(self) -> None:
+        """Go on with the firing that has paused, and fire then what else is due."""
+        if self._rest is not None:
+            rest, self._rest, self.paused[0] = self._rest, None, False
+            self._following = True
+            try:
+                rest()
+            finally:
+                self._following = False
+            self._follow()
+            if self.clock_fired < self.clock:
+                self._fire_by_clock()
 
     def _follow(self) -> None:
-        self._behind = False
+        self._behind = self.paused[0]
         self._again = True
-        if self._following:  # a firing has moved time: the loop below runs once more after the firing
+        # In a firing that has moved time, the loop below runs once more after it; so it does once a pause is over.
+        if self._following or self.paused[0]:
             return
         self._following = True
         try:
@@ -204,6 +255,9 @@ class WatermarkGraph:
                 self._again = False
                 for move, index, node in self._steps:
                     move(index, node)
+                    if self.paused[0]:
+                        self._behind = True
+                        return
         finally:
             self._following = False
         self.next_fire[0] = min([operator.next_due() for operator in self._stateful.values()], default=END)
@@ -223,18 +277,31 @@ class WatermarkGraph:
         passed = lagging(watermark, node.behind)
         self.idle[index] = self.idle[node.follows[0]]
         if passed > self.now[index]:
-            self._stateful[node.owner].advance(watermark)
-            self._raise(index, passed)
+            self._advance(index, watermark)
+
+    def _advance(self, index: int, watermark: int) -> None:
+        """Let an operator fire up to a watermark, or go on with that."""
+        node = self.nodes[index]
+        self.paused[0] = not self._stateful[node.owner].advance(watermark)
+        if self.paused[0]:
+            self._rest = partial(self._advance, index, watermark)
+        else:
+            self._raise(index, lagging(watermark, node.behind))
 
     def _merge(self, index: int, node: WatermarkNode) -> None:
-        if True in self.idle:
+        if True in self.idle or END in map(self.now.__getitem__, node.follows):
             watermark, self.idle[index] = self._slowest(node)
         else:
             watermark = min(self.now[other] for other in node.follows)
         self._move(index, watermark)
 
     def _slowest(self, node: WatermarkNode) -> tuple[int, bool]:
-        return slowest((self.now[other], self.idle[other]) for other in node.follows)
+        """The watermark behind several inputs. One that has ended holds time where it was until all have ended: a later
+        run may bring more of it."""
+        present = [other for other in node.follows if other not in self._left_out]
+        if all(self.now[other] == END for other in present):
+            return END, False
+        return slowest((self.reported(other), self.idle[other]) for other in present)
 
     def restore(
         self,
@@ -252,7 +319,7 @@ class WatermarkGraph:
         used, since the ids of all other operators depend on the pipeline."""
         own = {owner: time for owner, time in (met or {}).items() if self._meets_before(owner)} | dict(reached or {})
         self.restored = own
-        self.clock = clock
+        self.clock = self.clock_fired = clock
         for name, index in self._streams.items():
             self.now[index] = watermarks.get(name, START)
             self.idle[index] = name in idle

@@ -1,8 +1,8 @@
 """The environment of a windowed operator, and how it emits panes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from ....dsl.message import Headers, Pane, PaneKind, Window
 from ....dsl.windows.aggregates import Aggregate
@@ -10,15 +10,10 @@ from ...process.interruptions import INTERRUPTIONS
 from ..state_cache import StateBackend
 from ..time.bounds import START
 from ..value_copies import UNCHANGING, own_copy
-from .end_firings import EndFiring
+from .fired_windows import FiredWindows
 
 EmitPane = Callable[[bytes, Pane[Any, Any], int, Headers], None]
 """Passes on a pane: key bytes, pane, timestamp, headers."""
-
-T = TypeVar("T")
-
-PIECE = 1000
-"""Panes of a window after which outputs may be handed over."""
 
 Panes = Callable[..., None]
 """Makes a pane and passes it on: key bytes, window, accumulator, kind, the windows that it replaces, its timestamp (by
@@ -31,12 +26,13 @@ class WindowContext:
 
     `emit` passes on a pane, `fail` takes the error of a pane that has no value, and `late` takes a late message.
     `schedule(time)` asks for a call of `advance` when the watermark reaches `time`. The operator calls `firing(time)`
-    before it fires what is due at `time`, and `hand_over_if_many()` where outputs may be handed over.
+    before it fires what is due at `time`. After each pane of a firing `pauses()` says whether the firing is to pause.
 
     `watermark` is that of the last commit: what was due by then has fired. `forgotten` is the end up to which windows
     were forgotten before their lateness was increased. `empty` says that `backend` holds no state of the operator.
 
-    `keeps` says that windows which fire at the end of input stay for a later run; `end_firing` is the last such firing.
+    `keeps` says that windows which fire at the end of input stay for a later run. `fired` is what the operator has
+    fired apart from what `watermark` tells.
     """
 
     id: str
@@ -53,17 +49,10 @@ class WindowContext:
     late: Callable[[bytes, Any, int, Headers], None]
     schedule: Callable[[int], None]
     firing: Callable[[int], None]
-    hand_over_if_many: Callable[[], None]
+    pauses: Callable[[], bool]
     forgotten: int = START
     keeps: bool = False
-    end_firing: EndFiring = field(default_factory=EndFiring)
-
-    def in_pieces(self, items: Iterator[T]) -> Iterator[T]:
-        """Pass on the items. After every PIECE of them the outputs so far may be handed over."""
-        for number, item in enumerate(items, 1):
-            yield item
-            if number % PIECE == 0:
-                self.hand_over_if_many()
+    fired: FiredWindows = field(default_factory=FiredWindows)
 
     def panes(self) -> Panes:
         """A function that makes a pane and passes it on. It is a closure over locals: it may run for each message."""

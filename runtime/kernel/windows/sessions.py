@@ -6,7 +6,6 @@ The exception is a session that had been forgotten before the other message came
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from ....dsl.message import Headers, PaneKind, Window
 from ..state_cache import Change, KeyedState, TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END
+from ..time.pausable import PausableFiring
 from ..time.timers import Timers
 from ..value_copies import own_copy
 from .context import WindowContext
@@ -70,6 +70,7 @@ class SessionOperator:
         self._retention = context.lateness + gap  # after its end, once it has fired
         self._fired = self._passed = context.watermark
         self._ended = False  # whether all sessions fire and expire now, at the end of input
+        self._firing = PausableFiring()
         self._pane = context.panes()
         type_: Any = list[self.span[context.state_type]]  # type: ignore[name-defined]
         id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
@@ -120,8 +121,10 @@ class SessionOperator:
         spans: list[SessionState[Any]] = self._keys.cache.fresh[key]
         for span in spans:
             # Not `_fired`: while time advances, other sessions that end at the same time have yet to fire.
-            if span.fired is None and span.last + self._gap + 1 <= self._passed:
-                self._mark_fired(span)
+            if span.fired is None:
+                end = span.last + self._gap + 1
+                if end <= self._passed or self._context.fired.has(end, key):
+                    self._mark_fired(span)
         return spans
 
     def _mark_fired(self, span: SessionState[Any]) -> None:
@@ -216,15 +219,24 @@ class SessionOperator:
         if not self._context.accumulate:
             span.accumulator, span.held = None, False
 
-    def advance(self, watermark: int) -> None:
+    def advance(self, watermark: int) -> bool:
         """Fire the sessions that are due, earliest first, and forget those that no message can join any more."""
         if watermark == END and self._context.keeps:
-            for over, keys in self._timers.waiting():
-                self._show_at_end(keys, over)
-            return
+            return self._firing.run(self._show_at_end)
+        return self._firing.run(lambda: self._fire_all(watermark))
+
+    def _fire_all(self, watermark: int) -> Iterator[None]:
         self._ended = watermark == END
+        done, pauses = self._context.fired, self._context.pauses
         for time, key in self._timers.fire(watermark):
-            self._fire_due(key, time)
+            if not done.has(time, key):
+                self._fire_due(key, time)
+                if pauses():
+                    self._passed = max(self._passed, time - 1)
+                    if not self._ended:
+                        done.pause(time, key)
+                    yield
+        done.complete(watermark)
         if watermark < END:
             self._fired = max(self._fired, watermark)
         while (slot := self._forgotten.first()) is not None and slot <= watermark:
@@ -232,22 +244,35 @@ class SessionOperator:
         self._ended = False
         self._passed = self._fired
 
-    def _show_at_end(self, keys: Iterable[bytes], before: int) -> None:
-        """Emit at the end of input what no pane has shown of the keys' sessions that are due before a time, earliest
-        first, and keep the sessions for a later run. The timers of the others are moved there."""
-        due: list[tuple[int, bytes, SessionState[Any], list[SessionState[Any]]]] = []
-        for key in keys:
-            spans = self._spans(key)
-            for span in spans:
-                limit = self._limit(span)
-                if not span.fired and limit >= before:
-                    self._timers.set(limit, key)
-                elif span.held and not span.fired and not span.shown:
-                    due.append((limit, key, span, spans))
-        for limit, key, span, spans in sorted(due, key=itemgetter(0, 1)):
-            self._context.firing(limit)
-            self._show(key, span)
-            self._keys.cache.fresh[key] = spans
+    def _show_at_end(self) -> Iterator[None]:
+        """Emit at the end of input what no pane has shown, earliest first, and keep the sessions for a later run."""
+        for over, keys in self._timers.waiting():
+            due: set[tuple[int, bytes]] = set()
+            for key in keys:
+                due.update((limit, key) for limit in self._due_before(over, key))
+                if self._context.pauses():
+                    yield
+            for limit, key in sorted(due):
+                spans = self._spans(key)
+                self._context.firing(limit)
+                for span in spans:
+                    if self._limit(span) == limit and self._is_to_show(span):
+                        self._show(key, span)
+                self._keys.cache.fresh[key] = spans
+                if self._context.pauses():
+                    yield
+
+    def _due_before(self, before: int, key: bytes) -> Iterator[int]:
+        """When those sessions of a key are due that no pane has shown, before a time. Timers of later ones are set."""
+        for span in self._spans(key):
+            limit = self._limit(span)
+            if not span.fired and limit >= before:
+                self._timers.set(limit, key)
+            elif self._is_to_show(span):
+                yield limit
+
+    def _is_to_show(self, span: SessionState[Any]) -> bool:
+        return span.held and not span.fired and not span.shown
 
     def _show(self, key: bytes, span: SessionState[Any]) -> None:
         """Emit the pane of a session at the end of input."""
@@ -278,7 +303,7 @@ class SessionOperator:
 
     def _fire_at_end(self, key: bytes, span: SessionState[Any], spans: list[SessionState[Any]]) -> None:
         """Fire a session at its end. It is written only where that does not follow from the watermark."""
-        if span.fired is False or not self._context.accumulate:
+        if span.fired is False or not self._context.accumulate or self._ended:
             self._keys.cache.fresh[key] = spans
         self._fire(key, span, "on_time")
 

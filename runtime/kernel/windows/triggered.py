@@ -14,6 +14,7 @@ from ....dsl.windows.triggers import Trigger
 from ..state_cache import Change, TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END, START
+from ..time.pausable import PausableFiring
 from ..time.timers import Timers
 from ..value_copies import UNCHANGING, own_copy
 from .aligned import Aligned, ends_of, window_of
@@ -62,6 +63,7 @@ class TriggeredWindowOperator:
         self._for_ever = isinstance(assigner, Unbounded)
         self._early, self._late = early, late
         self._fired = context.watermark
+        self._firing = PausableFiring()
         self._pane = context.panes()
         id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
         type_: Any = TriggeredWindow[context.state_type]  # type: ignore[name-defined]
@@ -145,54 +147,72 @@ class TriggeredWindowOperator:
         timestamp = held.latest if self._for_ever else end - 1
         self._pane(key, self._window(end), held.accumulator, kind, (), timestamp, stays)
 
-    def advance(self, watermark: int) -> None:
+    def advance(self, watermark: int) -> bool:
         """Fire the triggers and windows that are due, earliest first, and drop windows that take no more messages."""
         if watermark == END and self._context.keeps and not self._for_ever:
-            self._fire_at_end()
-            return
-        if watermark >= self.next_due():
-            while (time := self._next_end()) <= watermark:
-                self._fire_due(time - 1, watermark)
-                if time > self._fired and time in self._state.at:
-                    self._fire(time, watermark)
-                if time == END:
-                    break
-                if time - self._context.lateness in self._state.at:
-                    self._drop(time - self._context.lateness)
-            self._fire_due(watermark, watermark)
+            return self._firing.run(self._fire_at_end)
+        if watermark >= self.next_due() or self._firing.paused:
+            return self._firing.run(lambda: self._fire_all(watermark))
+        if watermark < END:
+            self._fired = max(self._fired, watermark)
+        return True
+
+    def _fire_all(self, watermark: int) -> Iterator[None]:
+        while (time := self._next_end()) <= watermark:
+            yield from self._fire_due(time - 1, watermark)
+            if time > self._fired and time in self._state.at:
+                yield from self._fire(time, watermark)
+            if time == END:
+                break
+            if time - self._context.lateness in self._state.at:
+                yield from self._drop(time - self._context.lateness)
+        yield from self._fire_due(watermark, watermark)
         if watermark < END:
             self._fired = max(self._fired, watermark)
 
-    def _fire_at_end(self) -> None:
+    def _fire_at_end(self) -> Iterator[None]:
         """Emit at the end of input what no pane has shown, and keep all windows for a later run."""
         for end in sorted(self._state.at):
             over, cache = end <= self._fired, self._state.at[end]
             if not over:
                 self._context.firing(end)
-            for key, stored in self._context.in_pieces(cache.items()):
+            for key, stored in cache.items():
                 held = self._current(end, stored)
                 if held.held and not held.shown if over else held.held and held.open:
                     self._emit(end, key, held, "late" if over else "on_time", stays=True)
                     start_anew(held)
                     held.shown, held.open = True, False
                     cache.fresh[key] = held
+                    if self._context.pauses():
+                        yield
 
-    def _fire(self, end: int, watermark: int) -> None:
+    def _fire(self, end: int, watermark: int) -> Iterator[None]:
         self._context.firing(end)
         if end < END:
             self._fired = end
-        items = self._context.in_pieces(self._state.at[end].items())
         if self._for_ever:
-            for key, held in items:
+            for key, held in self._state.at[end].items():
                 if held.held and held.open:
                     self._show(end, key, held, "on_time")
+                    if self._context.pauses():
+                        yield
             return
         stays = self._context.accumulate and end + self._context.lateness > watermark
-        for key, held in items:
+        done, cache = self._context.fired, self._state.at[end]
+        for key, held in cache.items():
+            if done.has(end, key):
+                continue
             if held.held and held.open:
                 self._emit(end, key, held, "on_time", stays=stays)
             if stays:
                 self._retain(end, key, held)
+            elif watermark == END:  # a run that stops while the firing pauses leaves nothing of it to later runs
+                cache.delete(key)
+            if self._context.pauses():
+                if watermark < END:
+                    done.pause(end, key)
+                yield
+        done.complete(end)
         if not stays:  # nothing of it is needed again, so nothing is written
             self._state.drop(end)
 
@@ -205,15 +225,19 @@ class TriggeredWindowOperator:
             held.over = False
             cache.fresh[key] = held
 
-    def _drop(self, end: int) -> None:
+    def _drop(self, end: int) -> Iterator[None]:
         """Delete a window. Messages that the trigger for late panes has not emitted are emitted now."""
-        for key, stored in self._context.in_pieces(self._state.at[end].items()):
+        cache = self._state.at[end]
+        for key, stored in cache.items():
             held = self._current(end, stored)
             if held.held and not held.shown:
                 self._emit(end, key, held, "late", stays=False)
+                cache.delete(key)
+                if self._context.pauses():
+                    yield
         self._state.drop(end)
 
-    def _fire_due(self, time: int, watermark: int) -> None:
+    def _fire_due(self, time: int, watermark: int) -> Iterator[None]:
         """Fire the triggers that are due. A window whose end is due as well fires once, on time."""
         for now, name in self._timers.fire(time if watermark < END else END):
             end, key = _NAME.unpack_from(name)[0] - _BIAS, name[_NAME.size :]
@@ -229,6 +253,8 @@ class TriggeredWindowOperator:
                 self._context.firing(now)
                 mark_fired(trigger, held)
                 self._show(end, key, held, "late" if over else "early")
+                if self._context.pauses():
+                    yield
 
     def next_due(self) -> int:
         """The watermark at which a trigger or a window is next due, in ms since epoch."""

@@ -82,10 +82,10 @@ class TriggeredSessionOperator(SessionOperator):
         if span.held:
             self._emit(key, span, "early")
 
-    def advance(self, watermark: int) -> None:
+    def advance(self, watermark: int) -> bool:
         """Fire the triggers and sessions that are due, and note the watermark by which a pane is early or late."""
         self._watermark = watermark
-        super().advance(watermark)
+        return super().advance(watermark)
 
     def _show(self, key: bytes, span: Any) -> None:
         start_anew(span)

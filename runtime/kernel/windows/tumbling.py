@@ -8,6 +8,7 @@ from ....dsl.message import Headers, Window
 from ..state_cache import Change, TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END
+from ..time.pausable import PausableFiring
 from .context import WindowContext
 
 
@@ -27,7 +28,8 @@ class TumblingOperator:
         self._state = TimeBucketedState(
             context.id, context.backend, context.state_type, context.aggregate.init, context.empty, context.schedule
         )
-        self._at_end = context.end_firing
+        self._firing = PausableFiring()
+        self._done = context.fired
         self._changed = TimeBucketedState(
             context.id, context.backend, bool, bool, context.empty, lambda _: None, mark=b"e"
         )
@@ -37,7 +39,7 @@ class TumblingOperator:
         # A closure over locals: this runs for each message.
         size, lateness, state, fold = self._size, self._lateness, self._state, self._context.aggregate.add
         late, fire, at, forgotten = self._context.late, self._fire, self._state.at, self._context.forgotten
-        at_end, changed = self._at_end, self._changed
+        done, changed = self._done, self._changed
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             end = timestamp - timestamp % size + size
@@ -52,7 +54,7 @@ class TumblingOperator:
                 return
             fresh = cache.fresh if cache is not None else state.fresh(end)
             fresh[key] = fold(fresh[key], value)
-            if end <= at_end.upto:
+            if end <= done.upto:
                 changed.fresh(end)[key] = True
             # If a message in flight still holds the firing of this window back, the on-time pane has this message too.
             if end <= watermark and end <= self._fired:
@@ -78,45 +80,62 @@ class TumblingOperator:
         if not stays:
             self._state.at[end].delete(key)
 
-    def _fire_all(self, end: int, stays: bool) -> None:
-        """Emit the on-time panes of all keys, and forget them unless state `stays`."""
-        window, pane = Window(end - self._size, end), self._pane
-        for key, accumulator in self._context.in_pieces(self._not_fired(end)):
+    def _fire_all(self, end: int, stays: bool, forgets: bool = False) -> Iterator[None]:
+        """Emit the on-time panes of all keys, and forget them unless state `stays`. With `forgets` each is forgotten at
+        once: a run that stops while the firing pauses leaves nothing of it to later runs."""
+        window, pane, pauses, done = Window(end - self._size, end), self._pane, self._context.pauses, self._done
+        for key, accumulator in self._not_fired(end):
             pane(key, window, accumulator, "on_time", stays=stays)
+            if end in self._changed.at:
+                self._changed.at[end].delete(key)
+            if forgets:
+                self._state.at[end].delete(key)
+            if pauses():
+                if not forgets:
+                    done.pause(end, key)
+                yield
+        done.complete(end)
         if end in self._changed.at:
             self._changed.drop(end)
         if not stays:
             self._state.drop(end)
 
     def _not_fired(self, end: int) -> Iterator[tuple[bytes, Any]]:
-        """The keys and accumulators of a window, without those that have fired at an end of input since they last
-        changed."""
-        if end > self._at_end.upto:
-            return self._state.at[end].items()
-        changed, fresh = self._changed.at.get(end), self._state.at[end].fresh
-        return ((key, fresh[key]) for key, _ in changed.items()) if changed is not None else iter(())
+        """The keys and accumulators of a window, without those that have fired since they last changed: at an end of
+        input, or in a firing that has paused."""
+        changed, state, done = self._changed.at.get(end), self._state.at[end], self._done
+        if end <= done.at_end:
+            fresh = state.fresh
+            return ((key, fresh[key]) for key, _ in changed.items()) if changed is not None else iter(())
+        if done.cursor is None:
+            return state.items()
+        marked = {} if changed is None else dict(changed.items())
+        return ((key, value) for key, value in state.items() if not done.has(end, key) or key in marked)
 
-    def _fire_at_end(self) -> None:
+    def _fire_at_end(self) -> Iterator[None]:
         """Fire all windows at the end of input, and keep them for a later run. Time does not move on."""
         for end in sorted(self._state.at):
             if end > self._fired:
                 self._context.firing(end)
-                self._fire_all(end, stays=True)
-                self._at_end.upto = max(self._at_end.upto, end)
+                yield from self._fire_all(end, stays=True)
+                self._done.end(end)
 
-    def advance(self, watermark: int) -> None:
+    def advance(self, watermark: int) -> bool:
         """Fire the windows that have ended, earliest first, and drop those that take no more messages."""
         if watermark == END and self._context.keeps:
-            self._fire_at_end()
-            return
-        if watermark < self.next_due():
+            return self._firing.run(self._fire_at_end)
+        if watermark < self.next_due() and not self._firing.paused:
             self._fired = watermark
-            return
+            return True
+        return self._firing.run(lambda: self._fire_due(watermark))
+
+    def _fire_due(self, watermark: int) -> Iterator[None]:
         for end in sorted(self._state.at):
             if self._fired < end <= watermark:
                 self._context.firing(end)
                 self._fired = end
-                self._fire_all(end, self._context.accumulate and end + self._lateness > watermark)
+                stays = self._context.accumulate and end + self._lateness > watermark
+                yield from self._fire_all(end, stays, forgets=watermark == END)
             if end + self._lateness <= watermark:
                 self._forget(end)
         if watermark < END:

@@ -117,6 +117,7 @@ class _BucketStage:
             position=position,
             producers=expected,
             keeps_at_end=bundle.keeps_at_end,
+            full=self._is_full,
         )
         self._router = RowRouter(bundle, stage, bucket, bucket, output, stack)
         self._levels, self._cache = bundle.levels, bundle.cache
@@ -147,6 +148,11 @@ class _BucketStage:
         self._router.route_watermarks(self.task, rows)
         self._router.route_counts(self.task, read, rows)
         self._pages.index.remember(self._stage.id, self.task.position(), clocked=self._levels.clocked)
+
+    def _is_full(self) -> bool:
+        """False: what a batch changes is committed at its end. Frees the memory of state that is as it was stored."""
+        self.task.state.evict(self._cache)
+        return False
 
     def _is_read_later(self, stream: str) -> bool:
         return stream not in self._first

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ...kernel.state_cache import PREFIX_SIZE, Change
-from ...kernel.time.position import POSITION_BY_OPERATOR, Position
+from ...kernel.time.position import POSITION_BY_OPERATOR, Cursor, Position
 
 VERSION = 1
 _ALWAYS = ("producers", *POSITION_BY_OPERATOR)
@@ -72,6 +72,7 @@ class PageIndex(msgspec.Struct, array_like=True):
     versions: dict[str, dict[str, int]] = {}
     built: dict[str, dict[str, int]] = {}
     fired_at_end: dict[str, dict[str, int]] = {}
+    cursors: dict[str, dict[str, Cursor]] = {}
 
     def position(self, stage: str) -> Position:
         """Where the stage was after the last batch of this bucket; the start of all inputs if it was not there yet."""

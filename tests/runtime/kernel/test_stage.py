@@ -94,7 +94,7 @@ def test_the_end_of_an_input_fires_what_is_left_and_counts_for_nothing_later() -
     )
 
 
-def test_windows_that_fired_since_another_input_has_ended_do_not_fire_again() -> None:
+def test_windows_wait_for_an_input_that_has_ended_until_all_have() -> None:
     pipeline = Pipeline("p")
     other = pipeline.stream("other", value=int, key=str)
     windows = keyed(pipeline).merge(other).window(TEN, count(), id="window", lateness=timedelta(seconds=1))
@@ -104,12 +104,13 @@ def test_windows_that_fired_since_another_input_has_ended_do_not_fire_again() ->
     feed(before, "other", *at(1))
     feed(before, "in", *at(2, 50))
     before.inputs.end("other")
-    assert dict(before.drain_outputs()) == {"send_to-6": [(b"a", b"2", 9, ())]}
+    assert dict(before.drain_outputs()) == {}
     backend.write(before.state.changes())
     after = StageTask(program, backend, position=before.position())
-    assert after.progress.watermark_of("window") == 50
+    assert after.progress.watermark_of("window") == 1
     after.inputs.end("other")
-    assert dict(after.drain_outputs()) == {}
+    after.inputs.end("in")
+    assert dict(after.drain_outputs()) == {"send_to-6": [(b"a", b"2", 9, ()), (b"a", b"1", 59, ())]}
 
 
 def test_where_all_inputs_have_ended_a_later_run_goes_on_from_what_they_told() -> None:

@@ -10,7 +10,7 @@ from fluvial.runtime.kernel.stateful_operator import StatefulOperator
 from fluvial.runtime.kernel.time.bounds import END, START
 from fluvial.runtime.kernel.windows.aligned import EVERYTHING
 from fluvial.runtime.kernel.windows.context import WindowContext
-from fluvial.runtime.kernel.windows.end_firings import EndFiring
+from fluvial.runtime.kernel.windows.fired_windows import FiredWindows
 from fluvial.runtime.state import MemoryStore
 
 
@@ -58,7 +58,7 @@ class LoneWindow:
     ) -> None:
         self._make = make
         self._options: dict[str, Any] = {"lateness": lateness, "accumulate": accumulate, "keeps": keeps}
-        self._end_firing = EndFiring(fired_at_end)
+        self._fired = FiredWindows(fired_at_end)
         self.watermark = watermark
         self.backend = backend or MemoryStore()
         self.panes: list[Shown] = []
@@ -82,9 +82,9 @@ class LoneWindow:
                 late=self._late,
                 schedule=self.scheduled.append,
                 firing=self.firings.append,
-                hand_over_if_many=lambda: None,
+                pauses=lambda: False,
                 keeps=keeps,
-                end_firing=self._end_firing,
+                fired=self._fired,
             )
         )
 
@@ -125,7 +125,7 @@ class LoneWindow:
         """Commit, keeping nothing in memory, and begin again from what was written, with some other options."""
         self.backend.write([*self.operator.changes()])
         mark_committed(self.operator, 0)
-        kept: dict[str, Any] = {"watermark": self.watermark, "fired_at_end": self._end_firing.upto}
+        kept: dict[str, Any] = {"watermark": self.watermark, "fired_at_end": self._fired.at_end}
         again = LoneWindow(self._make, backend=self.backend, **{**kept, **self._options, **options})
         again.panes, again.times, again.late = self.panes, self.times, self.late
         return again

@@ -69,19 +69,17 @@ class _Run:
         self._pipeline = dispatcher.pipeline
         self._inputs = inputs
         self._lines = Lines(self._pipeline)
-        # Of every source partition that is not at its end: its largest timestamp so far - out_of_order.
+        # Of every source partition: its largest timestamp so far - out_of_order.
         self._clocks: dict[tuple[str, int], float] = {}
         self._quiet = Quiet({})
         self._reached: dict[str, float] = {}
 
     def outcome(self) -> Outputs:
-        for source, partition, record, last in self._in_turn():
+        for source, partition, record in self._in_turn():
             time = self._read(source, record)
             self._clocks[source.id, partition] = max(self._clocks[source.id, partition], time)
             self._advance()
-            if last:  # What a trigger shows tells apart that the last record came and that none will.
-                del self._clocks[source.id, partition]
-                self._advance()
+        self._clocks = {}  # all inputs end together, as it were: time waits for each until then
         self._advance()
         return self._dispatcher.outputs
 
@@ -107,8 +105,8 @@ class _Run:
         self._advance()
         return self._dispatcher.outputs
 
-    def _in_turn(self) -> Iterator[tuple[ops.Source, int, Record, bool]]:
-        """One record of each partition after the other, and whether it is its partition's last; tables come first."""
+    def _in_turn(self) -> Iterator[tuple[ops.Source, int, Record]]:
+        """One record of each partition after the other; tables come first."""
         rows = {source for op in self._pipeline.operators if isinstance(op, ops.TableOf) for source in op.inputs}
         queues = [
             (operator, number, list(records))
@@ -120,10 +118,10 @@ class _Run:
         self._clocks = {(source.id, number): -math.inf for source, number, _ in queues}
         for source, number, records in queues:
             while source.id in rows and records:
-                yield source, number, records.pop(0), not records
+                yield source, number, records.pop(0)
         while queues := [queue for queue in queues if queue[2]]:
             for source, number, records in queues:
-                yield source, number, records.pop(0), not records
+                yield source, number, records.pop(0)
 
     def _read(self, source: ops.Source, record: Record) -> float:
         """Take in a source's record; what its timestamp makes of the partition's watermark, if it is known."""

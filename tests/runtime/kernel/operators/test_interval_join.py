@@ -60,6 +60,7 @@ class LoneJoin:
                 late=self._late,
                 schedule=lambda _: None,
                 firing=lambda _: None,
+                pauses=lambda: False,
             )
         )
 

@@ -25,6 +25,7 @@ def context(emitted: list[Any], failed: list[Any], fn: Any = lambda left, right:
         late=lambda: None,
         schedule=lambda _: None,
         firing=lambda _: None,
+        pauses=lambda: False,
     )
 
 

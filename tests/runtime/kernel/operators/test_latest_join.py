@@ -32,6 +32,7 @@ class LoneJoin:
                 late=self._count_late,
                 schedule=lambda _: None,
                 firing=lambda _: None,
+                pauses=lambda: False,
             )
         )
 

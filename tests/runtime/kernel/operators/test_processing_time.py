@@ -25,8 +25,9 @@ class Inner:
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
         return lambda: self.undone.append((key, timestamp))
 
-    def advance(self, watermark: int) -> None:
+    def advance(self, watermark: int) -> bool:
         self.advanced.append(watermark)
+        return True
 
     def next_due(self) -> int:
         return 70

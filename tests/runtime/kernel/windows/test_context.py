@@ -1,11 +1,10 @@
 """What every window shares: how a pane is made of what a window holds."""
 
-from dataclasses import replace
 from typing import Any
 
 from fluvial.dsl import count, mean
 from fluvial.dsl.message import Pane, Window
-from fluvial.runtime.kernel.windows.context import PIECE, WindowContext
+from fluvial.runtime.kernel.windows.context import WindowContext
 from fluvial.runtime.state import MemoryStore
 
 
@@ -27,7 +26,7 @@ def lone(aggregate: Any, found: list[tuple[Any, ...]] | None = None) -> WindowCo
         late=lambda *_: None,
         schedule=lambda _: None,
         firing=lambda _: None,
-        hand_over_if_many=lambda: None,
+        pauses=lambda: False,
     )
 
 
@@ -50,11 +49,3 @@ def test_a_pane_whose_value_cannot_be_made_fails_by_itself() -> None:
     # Of nothing there is no mean.
     key, pane, timestamp, error = emitted(mean(float), (9.0, 0))
     assert (key, pane.value, timestamp, type(error)) == (b"k", None, 9, ZeroDivisionError)
-
-
-def test_outputs_may_be_handed_over_after_each_piece_of_a_long_firing() -> None:
-    handed: list[int] = []
-    taken: list[int] = []
-    context = replace(lone(count()), hand_over_if_many=lambda: handed.append(len(taken)))
-    taken.extend(context.in_pieces(iter(range(2 * PIECE + 1))))
-    assert (taken, len(handed)) == ([*range(2 * PIECE + 1)], 2)

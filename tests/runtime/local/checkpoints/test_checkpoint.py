@@ -19,7 +19,7 @@ WRITTEN = (
     b'"rung":{"p":45},"states":{"w":{"version":1,"kind":"window","facts":{"windows":"tumbling 10 ms"},"types":{}}},'
     b'"atomic":true,"number":6,"identities":{"in":"id"},"tables":{"t":5},"versions":{"t":2},"built":{"j":3},'
     b'"borders":{"out":{"schema":{"version":1,"kind":"partition_by","facts":{"key":"str"},"types":{}},"number":2}},'
-    b'"quiet_since":{"in":48},"fired_at_end":{"w":60}}'
+    b'"quiet_since":{"in":48},"fired_at_end":{"w":60},"cursors":{"w":[70,"aw=="]}}'
 )
 """A checkpoint as versions before wrote it, to which each field of the position was one of its own."""
 
@@ -42,6 +42,7 @@ CHECKPOINT = Checkpoint(
         built={"j": 3},
         quiet_since={"in": 48},
         fired_at_end={"w": 60},
+        cursors={"w": (70, b"k")},
     ),
     changelogs={"w": 9},
     run="r",
@@ -64,7 +65,7 @@ def test_a_blank_checkpoint_tells_all_fields_too() -> None:
         b'{"version":1,"offsets":{},"highs":{},"producers":{},"changelogs":{},"run":"","ended":{},"idle":{},'
         b'"clock":-9223372036854775808,"met":{},"rested":{},"lateness":{},"out_of_order":{},"forgotten":{},'
         b'"reached":{},"rung":{},"states":{},"atomic":false,"number":0,"identities":{},"tables":null,"versions":{},'
-        b'"built":{},"borders":{},"quiet_since":{},"fired_at_end":{}}'
+        b'"built":{},"borders":{},"quiet_since":{},"fired_at_end":{},"cursors":{}}'
     )
 
 

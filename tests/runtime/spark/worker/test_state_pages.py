@@ -80,7 +80,7 @@ _FIELDS = (
 )
 OLDER = b"\xdc\x00\x10" + _FIELDS
 """The index of a bucket as an earlier version wrote it, with something in each field."""
-INDEX = b"\xdc\x00\x11" + _FIELDS + b"\x81\xa1s\x81\xa1w<"
+INDEX = b"\xdc\x00\x12" + _FIELDS + b"\x81\xa1s\x81\xa1w<\x81\xa1s\x81\xa1w\x92F\xc4\x01k"
 """The same as it is written now."""
 
 POSITION = Position(
@@ -96,13 +96,14 @@ POSITION = Position(
     versions={"t": 2},
     built={"j": 3},
     fired_at_end={"w": 60},
+    cursors={"w": (70, b"k")},
 )
 
 
 def test_an_index_that_an_earlier_version_wrote_tells_the_position_of_a_stage() -> None:
     blobs = Blobs()
     blobs.put(b"\0index", OLDER)
-    assert StatePages(blobs).index.position("s") == structs.replace(POSITION, fired_at_end={})
+    assert StatePages(blobs).index.position("s") == structs.replace(POSITION, fired_at_end={}, cursors={})
 
 
 def test_an_index_that_was_written_before_tells_the_position_of_a_stage_and_is_written_as_it_was() -> None:

@@ -13,7 +13,7 @@ from fluvial.dsl.windows.assigners import Hopping, Tumbling
 from fluvial.dsl.windows.triggers import after_count, repeat
 from fluvial.runtime.kernel.time.bounds import START
 from fluvial.runtime.kernel.time.position import Position
-from fluvial.runtime.kernel.windows.end_firings import EndFirings
+from fluvial.runtime.kernel.windows.fired_windows import FiredWindows, FiredWindowsOfTask
 from fluvial.runtime.kernel.windows.sessions import SessionOperator
 from fluvial.runtime.kernel.windows.triggered import TriggeredWindowOperator
 from fluvial.runtime.kernel.windows.triggered_sessions import TriggeredSessionOperator
@@ -76,15 +76,8 @@ def test_however_ends_of_input_cut_it_the_windows_are_those_of_one_run(
 
 
 MUTANTS: list[tuple[str, Mutant]] = [
-    ("tumbling", Rewritten("no key is marked as changed", TumblingOperator, "_add", "end <= at_end.upto", "False")),
-    (
-        "tumbling",
-        Rewritten("a mark outlives its firing", TumblingOperator, "_fire_all", "end in self._changed.at", "False"),
-    ),
-    (
-        "tumbling",
-        Rewritten("what fired fires again", TumblingOperator, "_not_fired", "end > self._at_end.upto", "True"),
-    ),
+    ("tumbling", Rewritten("no key is marked as changed", TumblingOperator, "_add", "end <= done.upto", "False")),
+    ("tumbling", Rewritten("what fired fires again", TumblingOperator, "_not_fired", "end <= done.at_end", "False")),
     (
         "hopping",
         Rewritten(
@@ -112,10 +105,26 @@ def test_a_firing_that_is_not_remembered_is_noticed(which: str, mutant: Mutant) 
         check()
 
 
-def test_what_has_fired_at_an_end_is_kept_with_the_position() -> None:
-    firings = EndFirings(Position(fired_at_end={"gone": 5, "w": 10}))
-    assert (firings.of("w").upto, firings.of("new").upto) == (10, START)
-    firings.of("w").upto = 20
+def test_what_has_fired_is_kept_with_the_position() -> None:
+    fired = FiredWindowsOfTask(Position(fired_at_end={"gone": 5, "w": 10}, cursors={"gone": (7, b"k")}))
+    assert (fired.of("w").at_end, fired.of("new").at_end) == (10, START)
+    fired.of("w").end(20)
+    fired.of("w").pause(30, b"m")
     position = Position()
-    firings.add_to(position)
+    fired.add_to(position)
     assert position.fired_at_end == {"gone": 5, "w": 20}
+    assert position.cursors == {"gone": (7, b"k"), "w": (30, b"m")}
+
+
+def test_a_cursor_counts_for_windows_of_its_end_until_all_of_them_have_fired() -> None:
+    fired = FiredWindows(cursor=(30, b"m"))
+    assert [fired.has(30, b"k"), fired.has(30, b"m"), fired.has(30, b"n"), fired.has(20, b"a")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    fired.complete(20)
+    assert fired.has(30, b"m")
+    fired.complete(30)
+    assert not fired.has(30, b"m")
