@@ -24,6 +24,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "properties/test_paused_firings.py": ("", "a pause behind each emission, and one run that is started again"),
     "properties/test_processors_state.py": ("", SMALLER),
     "properties/test_state.py": ("", SMALLER),
+    "runtime/kernel/test_stage.py": ("", SMALLER),
     "runtime/local/stores/test_state_moves.py": ("", SMALLER),
     "runtime/metrics/test_http.py": ("", "a limit that must not end the test's request"),
     "runtime/process/test_signals.py": ("", SHORTER),

@@ -9,6 +9,7 @@ import pytest
 from engines.stages import feed, program_of, task_of
 from fluvial.dsl import KeyedStream, Pipeline, count, dead_letter, skip, tumbling
 from fluvial.dsl.errors import MessageError
+from fluvial.runtime.kernel import firing_pauses
 from fluvial.runtime.kernel.output_buffer import DEAD_LETTERS
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record
@@ -62,6 +63,22 @@ def test_a_part_of_a_batch_is_fed_as_such() -> None:
     assert made["send_to-3"] == [records[1]]
     ((_, _, _, headers),) = made[DEAD_LETTERS]
     assert dict(headers)["fluvial-offset"] == b"8"
+
+
+def test_a_stage_whose_firing_has_paused_takes_no_message_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(firing_pauses, "PIECE", 1)
+    full = True
+    task = task_of(counting(), full=lambda: full)
+    keys = [(name, b"1", 0, ()) for name in (b"a", b"b", b"c")]
+    records = [*keys, (b"a", b"1", 10, ()), (b"d", b"1", 11, ())]
+    assert task.feed("in", 0, range(5), records) == 4
+    assert (task.paused, task.go_on(), task.counts.fed) == (True, False, {"in": 4})
+    assert [record[0] for record in dict(task.drain_outputs())["send_to-4"]] == [b"a"]
+    assert task.position().cursors == {"window": (10, b"a")}
+    full = False
+    assert (task.go_on(), task.paused, task.position().cursors) == (True, False, {})
+    assert [record[0] for record in dict(task.drain_outputs())["send_to-4"]] == [b"b", b"c"]
+    assert task.feed("in", 0, range(5), records, 4) == 5
 
 
 def test_what_was_taken_is_not_given_again() -> None:

@@ -54,6 +54,21 @@ def test_messages_under_way_hold_back_what_has_landed_though_they_wait_no_longer
     assert (queue.landed, queue.has_landed(3), queue.has_landed(4)) == (3, True, False)
 
 
+def test_messages_that_were_not_processed_after_all_are_not_in_flight() -> None:
+    queue = InputQueue("in", 0, 0)
+    queue.add(batch(0, 1, 2))
+    marks = queue.begin(3)
+    queue.withdraw(2)
+    queue.remove(1)
+    assert (queue.waiting, queue.landed, len(marks)) == (2, 0, 1)
+    marks[0] = 1
+    assert queue.landed == 1
+    queue.begin(3)
+    queue.withdraw(2)
+    assert (queue.landed, queue.has_landed(1)) == (1, False)
+    assert process(queue, 2) == [1, 2]
+
+
 def test_an_input_is_read_until_two_batches_wait_or_the_run_has_its_end() -> None:
     queues = InputQueues([InputQueue("in", 0, 0)])
     queues.add(batch(0))

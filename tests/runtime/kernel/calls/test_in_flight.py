@@ -176,6 +176,25 @@ def test_calls_that_keep_an_order_are_places() -> None:
     assert stage.output == ["c", "a", "b"]
 
 
+def test_messages_are_held_back_while_a_firing_has_paused_and_firings_are_not() -> None:
+    stage, paused = Stage(), [True]
+    tracker = InFlightTracker(stage.happened.append, stage.fail, lambda: None, stage, paused)
+    first, second = (tracker.open(5, "in", ("in", number)) for number in range(2))
+    pane = tracker.open(5, "window", ("window", "key", "pane"))
+    for message, value in ((first, "a"), (second, "b"), (pane, "c")):
+        message.pending += 1
+        message.effects.append(sent(stage, value) if message is pane else kept(stage, "k"))
+        tracker.fed(message)
+    for message in (first, second, pane):
+        tracker_closes(tracker, message)
+    assert (stage.state, stage.output, tracker.has_messages, len(tracker)) == ([], ["c"], True, 2)
+    tracker.release_held()
+    assert stage.state == []
+    paused[0] = False
+    tracker.release_held()
+    assert (stage.state, tracker.has_messages, len(tracker), tracker.waiting) == (["k", "k"], False, 0, 0)
+
+
 def tracker_closes(tracker: InFlightTracker, message: InFlightMessage) -> None:
     """The last branch of a message ends."""
     message.pending -= 1
