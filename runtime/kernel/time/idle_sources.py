@@ -44,18 +44,20 @@ class IdleSources:
             if source is not None and source.idle_after is not None
         }
         self._inputs = inputs
-        known = quiet_since if inputs.catches_up else {}
-        self._quiet_since = {stream: since for stream, since in known.items() if stream in self._patience}
+        known = {stream: since for stream, since in quiet_since.items() if stream in self._patience}
+        self._quiet_since, self._before = (known, {}) if inputs.catches_up else ({}, known)
 
     @property
     def quiet_since(self) -> dict[str, int]:
-        """The processing time since which each source has had no message, in ms since epoch."""
-        return dict(self._quiet_since)
+        """The processing time since which each source has had no message, in ms since epoch. For a later run that
+        catches up, that is also the time before a run which does not."""
+        return self._quiet_since | self._before
 
     def arrived(self, stream: str, now: int) -> None:
         """Messages of a source have come. A source that was idle has the watermark of its messages again."""
         if stream in self._patience:
             self._quiet_since[stream] = now
+            self._before.pop(stream, None)
             self._inputs.set_idle(stream, None)
 
     def mark(self, active: Collection[str], now: int) -> None:
@@ -63,6 +65,7 @@ class IdleSources:
         Sources with messages that wait to be processed are `active`."""
         waits = {stream: patience for stream, patience in self._patience.items() if not self._inputs.ended(stream)}
         for stream, passed in newly_idle(self._quiet_since, waits, active, now):
+            self._before.pop(stream, None)
             self._inputs.set_idle(stream, self._inputs.idle_watermark(stream, 0, passed))
 
     def next_due(self) -> int:
