@@ -1,12 +1,14 @@
 """A stage in a task of Spark, with and without asynchronous calls; no Spark is needed for that."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from engines.stages import task_of
-from fluvial.dsl import MessageError, Pipeline
+from fluvial.dsl import MessageError, Pane, Pipeline, count, tumbling
+from fluvial.dsl.message import Record
 from fluvial.runtime.spark.worker.stage_feeder import StageFeeder
 
 RECORDS = [(None, b"%d" % number, number, ()) for number in (1, 2, 3)]
@@ -51,3 +53,28 @@ def test_a_step_is_run(pipeline: Pipeline) -> None:
     with StageFeeder() as feeder:
         feeder.run(task_of(pipeline), lambda: steps.append(1))
     assert steps == [1]
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_a_window_emits_as_calls_end_and_all_is_there_once_it_is_fed(at_end: bool) -> None:
+    running: list[int] = []
+
+    async def noted(pane: Pane[str, int]) -> list[str]:
+        running.append(task.pools["call"].outstanding)
+        await asyncio.sleep(0)
+        return [pane.key]
+
+    pipeline = Pipeline("p")
+    window = pipeline.stream("in", value=int, key=str).window(tumbling(timedelta(milliseconds=10)), count(), id="w")
+    window.async_flat_map(noted, id="call", max_in_flight=2).send_to("out", value=str)
+    task = task_of(pipeline)
+    keys = [b"%02d" % number for number in range(50)]
+    with StageFeeder() as feeder:
+        later: list[Record] = [] if at_end else [(b"x", b"1", 10, ()), (b"y", b"1", 11, ())]
+        records = [*((key, b"1", 5, ()) for key in keys), *later]
+        feeder.feed(task, "in", 0, range(len(records)), records)
+        if at_end:
+            feeder.run(task, lambda: task.inputs.end("in"))
+        (outputs,) = dict(task.drain_outputs()).values()
+    assert sorted(key for key, _, _, _ in outputs) == keys
+    assert max(running) <= 4
