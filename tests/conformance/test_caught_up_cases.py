@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from engines.conformance import events, told
-from engines.runs_in_a_row import EACH_TARGET, OneRun, Runs, assert_each_run_writes_what_it_should, words
+from engines.runs_in_a_row import OneRun, Runs, assert_each_run_writes_what_it_should, on_targets, words
 from fluvial.dsl import Pipeline, collect, count, session, tumbling
 
 TEN = timedelta(milliseconds=10)
@@ -123,7 +123,6 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("target", EACH_TARGET)
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(("case", "target"), on_targets(CASES))
 def test_each_run_writes_what_has_come_due(case: Runs, target: str, request: pytest.FixtureRequest) -> None:
     assert_each_run_writes_what_it_should(case, target, request)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engines.conformance import events, told
-from engines.runs_in_a_row import EACH_TARGET, OneRun, Runs, assert_each_run_writes_what_it_should, words
+from engines.runs_in_a_row import OneRun, Runs, assert_each_run_writes_what_it_should, on_targets, words
 from fluvial.dsl import (
     Context,
     KeyedProcessor,
@@ -197,7 +197,6 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("target", EACH_TARGET)
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(("case", "target"), on_targets(CASES))
 def test_each_run_goes_on_from_the_end_of_the_last(case: Runs, target: str, request: pytest.FixtureRequest) -> None:
     assert_each_run_writes_what_it_should(case, target, request)

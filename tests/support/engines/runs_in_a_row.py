@@ -98,8 +98,16 @@ def spark_kafka(request: Any) -> Iterator[tuple[System, RunPipeline]]:
 
 
 TARGETS = {"local-log": local_log, "local-kafka": local_kafka, "spark-log": spark_log, "spark-kafka": spark_kafka}
-EACH_TARGET = [pytest.param(name, marks=CASE_TARGETS[name][1]) for name in TARGETS]
-"""The targets as parameters of a test."""
+
+
+def on_targets(cases: Sequence[Runs]) -> list[Any]:
+    """The cases with their targets, as parameters of a test. On Spark with Kafka there is the first case alone: what an
+    operator keeps between two runs does not depend on the system, and each run starts queries anew."""
+    return [
+        pytest.param(case, name, marks=CASE_TARGETS[name][1], id=f"{case}-{name}")
+        for name in TARGETS
+        for case in (cases[:1] if name == "spark-kafka" else cases)
+    ]
 
 
 def assert_each_run_writes_what_it_should(case: Runs, target: str, request: pytest.FixtureRequest) -> None:
