@@ -107,12 +107,21 @@ def test_the_request_that_has_been_coming_for_longest_makes_room() -> None:
         assert any(rest(connected(server, stack, WHOLE)) for _ in range(1000))
 
 
+def answered(server: BoundedServer, stack: ExitStack) -> socket.socket:
+    """A connection that is being answered. Those that were hung up on count until their threads have noticed, so that
+    a new one may be refused."""
+    while True:
+        connection = connected(server, stack, FOR_LARGE)
+        try:
+            if connection.recv(1, socket.MSG_PEEK):
+                return connection
+        except ConnectionResetError:
+            pass
+
+
 def test_the_oldest_answer_makes_room() -> None:
     with served(Answers(), Clock()) as server, ExitStack() as stack:
-        slow = []
-        for _ in range(20):
-            slow.append(connected(server, stack, FOR_LARGE))
-            slow[-1].recv(1, socket.MSG_PEEK)  # it is being answered, later than those before it
+        slow = [answered(server, stack) for _ in range(20)]  # each is being answered, later than those before it
         assert rest(connected(server, stack, WHOLE)).endswith(b"ok")
         cut = [len(rest(one)) < len(LARGE) for one in slow[: 20 - LIMITS.connections // 2]]
         assert all(cut)
