@@ -15,7 +15,7 @@ DEPENDS = "results depend on how the input is cut into runs"
 
 
 @dataclass(frozen=True, slots=True)
-class PartedResult:
+class EndDependence:
     """An operator whose results differ if an end of input falls between two messages, where it was written, and why."""
 
     operator: str
@@ -23,7 +23,7 @@ class PartedResult:
     reason: str
 
 
-def parted_by_ends(plan: Plan) -> tuple[PartedResult, ...]:
+def end_dependences(plan: Plan) -> tuple[EndDependence, ...]:
     """The operators whose results depend on how the input is cut into runs to its end, in the order of the pipeline.
 
     Where there are none, the accumulating panes of all runs, each in place of the one before of its key and window, are
@@ -36,22 +36,22 @@ def parted_by_ends(plan: Plan) -> tuple[PartedResult, ...]:
     >>> clicks = pipeline.stream("clicks", key=str, value=str)
     >>> counts = clicks.window(tumbling(timedelta(minutes=1)), count(), id="counts")
     >>> counts.send_to("counts")
-    >>> parted_by_ends(plan(pipeline))
+    >>> end_dependences(plan(pipeline))
     ()
     >>> counts.window(tumbling(timedelta(hours=1)), count(), id="minutes").send_to("minutes")
-    >>> [(one.operator, one.reason) for one in parted_by_ends(plan(pipeline))]
+    >>> [(one.operator, one.reason) for one in end_dependences(plan(pipeline))]
     [('window minutes', 'it keeps state of what window counts emits at each end of input')]
     """
     pipeline = plan.pipeline
     graph = pipeline.graph
     graph.add_edges_from((one.id, one.fills) for one in pipeline.operators if one.fills is not None)
     reasons = ((operator, _reason(operator, pipeline, graph)) for operator in pipeline.operators)
-    return tuple(PartedResult(operator.label, operator.origin, reason) for operator, reason in reasons if reason)
+    return tuple(EndDependence(operator.label, operator.origin, reason) for operator, reason in reasons if reason)
 
 
 def _reason(operator: ops.Operator, pipeline: Pipeline, graph: "nx.MultiDiGraph[str]") -> str:
     kind = PLANNER_KINDS[operator]
-    if (reason := kind.parted_by_end(operator)) or kind.state is None:
+    if (reason := kind.end_dependence(operator)) or kind.state is None:
         return reason
     before = nx.ancestors(graph, operator.id)
     firing = [one for one in pipeline.operators if one.id in before and PLANNER_KINDS[one].fires_at_end(one)]

@@ -159,7 +159,7 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         contradictions=_of_sides,
         state=OperatorState(shown=_join_text, meaning=_join_state),
         fires_at_end=_leaves_unmatched,
-        parted_by_end=_rows_leave,
+        end_dependence=_rows_leave,
     ),
     ops.JoinTable: PlannerKind(
         flow=of_function, options=_table_join_options, check=_check_table_join, contradictions=_of_rows

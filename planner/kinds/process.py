@@ -153,7 +153,7 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         typing_function=_on_message,
         state=OperatorState(shown=_process_text, meaning=_process_state),
         fires_at_end=_has_timers,
-        parted_by_end=_timers_fire,
+        end_dependence=_timers_fire,
     ),
     ops.Side: PlannerKind(flow=_of_side, options=_side_options),
 }

@@ -53,7 +53,7 @@ def own_function(operator: Any) -> Any:
 
 
 def same_in_any_run(_: ops.Operator) -> str:
-    """The `parted_by_end` of a kind whose results do not depend on where an end of input falls."""
+    """The `end_dependence` of a kind whose results do not depend on where an end of input falls."""
     return ""
 
 
@@ -75,7 +75,7 @@ class PlannerKind:
     decorator changed what a function before it returns. `typing_function` is that function of its own, whose
     annotations tell the type of its values. `writes` returns the streams that it writes, by the name of the pipeline.
     `written` returns the types that it writes there, by its input types and the types that it emits. `state` is None
-    for kinds without state. `fires_at_end` says whether it emits because the input ends. `parted_by_end` says how its
+    for kinds without state. `fires_at_end` says whether it emits because the input ends. `end_dependence` says how its
     results depend on where an end of input falls; empty if they do not.
     """
 
@@ -89,4 +89,4 @@ class PlannerKind:
     written: Callable[[Any, list[Flow], Flow], Flow] = as_emitted
     state: OperatorState | None = None
     fires_at_end: Callable[[Any], bool] = never
-    parted_by_end: Callable[[Any], str] = same_in_any_run
+    end_dependence: Callable[[Any], str] = same_in_any_run

@@ -119,6 +119,6 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         written=_as_given,
         state=OperatorState(shown=_window_text, meaning=_window_state),
         fires_at_end=always,
-        parted_by_end=_discards,
+        end_dependence=_discards,
     ),
 }

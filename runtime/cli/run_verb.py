@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+
+from msgspec import structs
 
 from ...dsl.pipeline import Pipeline
 from ...dsl.text import visible
@@ -92,11 +94,7 @@ def run_verb(arguments: RunArguments) -> None:
 def run_options(arguments: RunArguments) -> RunOptions:
     """The options that the arguments of `fluvial run` mean."""
     _refuse_idle(arguments)
-    ends = arguments.until == "end" or (arguments.until is None and arguments.inputs)
-    if arguments.forget_at_end and not ends:
-        remedy = "write --until end too, or leave out --forget-at-end"
-        raise wrong_option("--forget-at-end", "for a run that does not go to the end", "--until end", remedy)
-    return RunOptions(
+    options = RunOptions(
         engine=arguments.engine,
         system=named_system(arguments.system, arguments.kafka_conf),
         inputs=pairs("--input", arguments.inputs or [], "STREAM=FILE", str),
@@ -116,6 +114,12 @@ def run_options(arguments: RunArguments) -> RunOptions:
         master=arguments.master,
         spark_conf=pairs("--spark-conf", arguments.spark_conf or [], "NAME=VALUE", str),
     )
+    if arguments.forget_at_end and options.stops != "end":
+        remedy = "write --until end too, or leave out --forget-at-end"
+        raise wrong_option("--forget-at-end", "for a run that does not go to the end", "--until end", remedy)
+    if options.temporary:
+        return replace(options, settings=structs.replace(options.settings, forget_at_end=True))
+    return options
 
 
 _SERVED = {
@@ -163,13 +167,8 @@ def _settings(arguments: RunArguments) -> Settings:
         commit_interval=None if interval is None else parsed_duration("--commit-interval", interval),
         intermediate_partitions=arguments.intermediate_partitions,
         state_dir=arguments.state_dir,
-        forget_at_end=arguments.forget_at_end or _is_temporary(arguments),
+        forget_at_end=arguments.forget_at_end,
     )
-
-
-def _is_temporary(arguments: RunArguments) -> bool:
-    """Whether the run is on a log that it makes for its inputs, and removes afterwards."""
-    return bool(arguments.inputs) and arguments.system is None
 
 
 def _address(arguments: RunArguments) -> Address | None:

@@ -8,7 +8,7 @@ import pytest
 
 from fluvial.dsl import Context, KeyedProcessor, KeyedStream, Message, Pipeline, Timer, count, tumbling, unbounded
 from fluvial.planner import plan
-from fluvial.planner.ends_of_input import parted_by_ends
+from fluvial.planner.ends_of_input import end_dependences
 
 MINUTE = timedelta(minutes=1)
 Words = KeyedStream[str, str]
@@ -61,7 +61,7 @@ def test_operators_are_named_where_an_end_parts_their_results(
 ) -> None:
     pipeline = Pipeline("p")
     make(pipeline.stream("words", key=str, value=str)).send_to("out")
-    found = parted_by_ends(plan(pipeline))
+    found = end_dependences(plan(pipeline))
     assert [one.operator for one in found] == named
     assert all(one.reason and one.origin.file.endswith("test_ends_of_input.py") for one in found)
 
@@ -72,7 +72,7 @@ def test_a_table_that_panes_fill_is_named() -> None:
     latest = pipeline.table("latest", key=str, value=int)
     counted(words).map(lambda pane: pane.value).send_to(latest)
     words.join(latest, pair, id="j").send_to("out")
-    (one,) = parted_by_ends(plan(pipeline))
+    (one,) = end_dependences(plan(pipeline))
     assert (one.operator, one.reason) == (
         "table latest",
         "it keeps state of what window w emits at each end of input",

@@ -14,7 +14,7 @@ from engines.comparing import assert_same
 from engines.targets import PATIENT, append, outputs_of, with_remote_rows
 from fluvial.dsl.message import Record
 from fluvial.planner import Plan, Settings, plan
-from fluvial.planner.ends_of_input import parted_by_ends
+from fluvial.planner.ends_of_input import end_dependences
 from fluvial.planner.kinds import PLANNER_KINDS
 from fluvial.runtime import run
 from fluvial.runtime.systems import LogSystem
@@ -106,14 +106,14 @@ def streams_by_what_holds(made: Plan, streams: Iterable[str]) -> tuple[set[str],
     graph = made.pipeline.graph
     operators = {one.id: one for one in made.pipeline.operators}
     graph.add_edges_from((id, one.fills) for id, one in operators.items() if one.fills is not None)
-    parted = {one.operator for one in parted_by_ends(made)}
+    dependent = {one.operator for one in end_dependences(made)}
     firing = {id for id, one in operators.items() if PLANNER_KINDS[one].fires_at_end(one)}
     same, panes = set[str](), set[str]()
     for stream in streams:
         writers = {one.id for one in made.operators if stream in one.writes}
         before = {*writers, *(id for writer in writers for id in nx.ancestors(graph, writer))}
         before = before or {*operators}  # of what is not in the plan, such as dead letters, any may be the writer
-        if parted & {operators[id].label for id in before}:
+        if dependent & {operators[id].label for id in before}:
             continue
         if not before & firing:
             same.add(stream)

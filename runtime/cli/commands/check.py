@@ -12,7 +12,7 @@ from ....dsl.errors import FluvialError, SystemProblem
 from ....dsl.pipeline import Pipeline
 from ....dsl.serde import Serde, source_key_serde, type_name, value_serde
 from ....dsl.text import plural
-from ....planner.ends_of_input import DEPENDS, parted_by_ends
+from ....planner.ends_of_input import DEPENDS, end_dependences
 from ....planner.plan import Plan
 from ....planner.planner import plan_on
 from ....planner.settings import Settings
@@ -286,7 +286,7 @@ def _name(type_: Any) -> str:
 
 def _ends_of_input(plan: Plan) -> Iterator[Finding]:
     """Whether several runs to the end of their input have the results that one run has."""
-    for one in parted_by_ends(plan):
+    for one in end_dependences(plan):
         remedy = f"use --until caught-up where later runs go on, for {one.operator} at {one.origin}"
         yield Finding(f"end of input: with --until end {DEPENDS}: {one.operator}: {one.reason}", remedy=remedy)
 

@@ -12,7 +12,7 @@ from ....dsl.origin import Origin
 from ....dsl.pipeline import Pipeline
 from ....dsl.text import plural
 from ....planner.drawing import Format, View, draw
-from ....planner.ends_of_input import DEPENDS, PartedResult, parted_by_ends
+from ....planner.ends_of_input import DEPENDS, EndDependence, end_dependences
 from ....planner.plan import Plan, PlannedStage
 from ....planner.planner import plan_on
 from ....planner.shown_operators import in_sight
@@ -60,8 +60,8 @@ def tables(plan: Plan, system: str) -> RenderableType:
     if plan.stores:
         parts += [Text("\nstores"), _stores(plan)]
     parts += [Text("\nengines"), _engines(plan, system)]
-    if parted := parted_by_ends(plan):
-        parts += [Text(f"\n--until end\n  {DEPENDS}: use --until caught-up"), _parted(parted)]
+    if dependent := end_dependences(plan):
+        parts += [Text(f"\n--until end\n  {DEPENDS}: use --until caught-up"), _end_dependences(dependent)]
     return Group(*parts)
 
 
@@ -101,8 +101,8 @@ def _engines(plan: Plan, system: str) -> RenderableType:
     return _table((), rows)
 
 
-def _parted(parted: Iterable[PartedResult]) -> RenderableType:
-    return _table((), [(one.operator, one.reason, str(one.origin)) for one in parted])
+def _end_dependences(dependent: Iterable[EndDependence]) -> RenderableType:
+    return _table((), [(one.operator, one.reason, str(one.origin)) for one in dependent])
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableType:

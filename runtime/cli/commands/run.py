@@ -60,6 +60,16 @@ class RunOptions:
     master: str | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def stops(self) -> Until:
+        """When the run returns: as `until` says, or by default."""
+        return self.until or ("end" if self.inputs else "stopped")
+
+    @property
+    def temporary(self) -> bool:
+        """Whether the run is on a log that it makes for its inputs, and removes afterwards."""
+        return self.system is None and bool(self.inputs)
+
 
 def run_pipeline(
     pipeline: Pipeline, options: RunOptions, progress: OnProgress | None, say: Callable[[str], None] = print
@@ -79,8 +89,7 @@ def run_pipeline(
         refuse_impossible(pipeline, options.engine, system, options.settings, fed)
         loaded = _load_inputs(pipeline, system, options)
         before = _ends(system, options.outputs)
-        until = options.until or ("end" if options.inputs else "stopped")
-        report = _run(pipeline, system, options, until, progress, say, metrics)
+        report = _run(pipeline, system, options, progress, say, metrics)
         for stream, path in options.outputs.items():
             _write(system, stream, before[stream], path, pipeline, raw=options.raw)
         return report, loaded
@@ -90,7 +99,6 @@ def _run(
     pipeline: Pipeline,
     system: System,
     options: RunOptions,
-    until: Until,
     progress: OnProgress | None,
     say: Callable[[str], None],
     metrics: Metrics | None,
@@ -102,7 +110,7 @@ def _run(
             options.target,
             system,
             options.settings,
-            until,
+            options.stops,
             containers,
             most_restarts=options.most_restarts,
             metrics=options.metrics,
@@ -114,7 +122,7 @@ def _run(
         engine=options.engine,
         system=system,
         settings=options.settings,
-        until=until,
+        until=options.stops,
         progress=progress,
         metrics=metrics,
         spark=options.master,
@@ -161,12 +169,12 @@ def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
         if name != EVERY_STREAM and name not in options.inputs:
             remedy = f"correct the name, or write --input {name}=FILE too"
             raise wrong_option("--key-field", f"{name}={options.key_fields[name]}", "the stream of an --input", remedy)
-    if options.inputs and options.system is None and options.settings.state_dir is not None:
+    if options.temporary and options.settings.state_dir is not None:
         wrong = f"{options.settings.state_dir} without --system, for a temporary log"
         remedy = "name the --system too, or leave it out"
         raise wrong_option("--state-dir", wrong, "state and a log that stay together", remedy)
     missing = [name for name in sources if name not in options.inputs]
-    if options.inputs and options.system is None and missing:
+    if options.temporary and missing:
         wrong = f"no --input for {', '.join(missing)}: without --system a run with --input has a new, temporary log"
         remedy = f"write --input {missing[0]}=FILE, or name the system where the stream is"
         raise UsageError(explain(wrong, "a file for each stream that is read", remedy, "the command line"))
@@ -199,7 +207,7 @@ def _check_files(options: RunOptions) -> None:
 @contextmanager
 def _system(options: RunOptions) -> Iterator[System]:
     """The system that was named; else a temporary log if there are inputs, or the default log."""
-    if options.system is not None or not options.inputs:
+    if not options.temporary:
         yield options.system or open_system(DEFAULT_SYSTEM)
         return
     with unwinding(), _temporary() as system:
