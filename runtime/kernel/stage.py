@@ -41,6 +41,12 @@ def _never() -> bool:
     return False
 
 
+def _failures_of(program: Program) -> Failures:
+    operators = program.graph.operators.items()
+    joining = frozenset(id for id, operator in operators if KERNEL_KINDS[operator].joins_rows)
+    return Failures(program.plan.pipeline, joining=joining)
+
+
 class StageTask:
     """One task of a stage. It must be used by one thread only. An asynchronous stage needs a running event loop.
 
@@ -77,14 +83,12 @@ class StageTask:
         self.stateful: dict[str, StatefulOperator] = {}
         self.pools: dict[str, CallPool] = {}
         self.counts = StageCounts(dict.fromkeys(graph.inputs, 0), [0] * len(graph.operators))
-        joining = frozenset(id for id, operator in graph.operators.items() if KERNEL_KINDS[operator].joins_rows)
-        failures = Failures(program.plan.pipeline, joining=joining)
+        failures = _failures_of(program)
         self.failures = MessageFailures(failures, graph.inputs, asynchronous=asynchronous)
         self.outputs = OutputBuffer(failures.dead_letters, hand_over)
         effects = MessageEffects(self.stateful, self.outputs, self.counts.late, takes_back=program.takes_back)
-        paused = [False]
-        self.tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, effects, paused)
-        self.watermarks = WatermarkGraph(graph.nodes, self.tracker.floor, exact=graph.exact, paused=paused)
+        self.tracker = tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, effects)
+        self.watermarks = WatermarkGraph(graph.nodes, tracker.floor, exact=graph.exact, paused=tracker.paused)
         self.inputs = InputProgress(
             graph.inputs, self.watermarks, position, producers, accepts, self.tracker.opened, catches_up=catches_up
         )
@@ -95,17 +99,17 @@ class StageTask:
             self.watermarks, graph.node_in, self.inputs, graph.inputs_before, self.tracker, asynchronous=asynchronous
         )
         self.state = TaskState(graph.operators, self.stateful, reads)
-        make_pool = partial(CallPool, sleep=sleep, gate=gate)
-        self.pauses = FiringPauses(
-            self.outputs,
-            (lambda: self.calls.free) if asynchronous else None,  # what waits may wait for the firing
-            lambda: full() and not self.tracker.has_messages,
-        )
-        self._environment = self._environment_of(
-            position, effects, reads, make_pool, empty, producer, run, keeps_at_end
-        )
+        pool = partial(CallPool, sleep=sleep, gate=gate)
+        self._pauses = self._pauses_where(full)
+        self._environment = self._environment_of(position, effects, reads, pool, empty, producer, run, keeps_at_end)
         self._reads = bind(self._environment)
         self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
+
+    def _pauses_where(self, full: Callable[[], bool]) -> FiringPauses:
+        """Where firings pause. No commit is made while messages are in flight, so none is waited for then. Calls that
+        have ended do not count as outstanding: what waits for its order may wait for the firing itself."""
+        free = (lambda: self.calls.free) if self.program.asynchronous else None
+        return FiringPauses(self.outputs, free, lambda: full() and not self.tracker.has_messages)
 
     def _environment_of(
         self,
@@ -129,7 +133,7 @@ class StageTask:
             counts=self.counts,
             lateness=Lateness(position),
             fired_windows=FiredWindowsOfTask(position),
-            pauses=self.pauses,
+            pauses=self._pauses,
             keeps_at_end=keeps_at_end,
             clock_fired=dict(position.clock_fired),
             run=run,
@@ -182,7 +186,7 @@ class StageTask:
 
     def go_on(self) -> bool:
         """Go on with the firing that has paused, if there is room for what it emits. Returns whether it went on."""
-        if not self.pauses.has_room:
+        if not self._pauses.has_room:
             return False
         self.watermarks.go_on()
         self.tracker.release_held()

@@ -33,10 +33,11 @@ class OffsetTracker:
 
     def withdraw(self, count: int) -> None:
         """The last messages of the batch that began last, so many, are not in flight after all."""
-        marks = self._batches[-1].marks
-        del marks[len(marks) - count :]
-        if not marks:
-            self._batches.pop()
+        if count:
+            marks = self._batches[-1].marks
+            del marks[len(marks) - count :]
+            if not marks:
+                self._batches.pop()
 
     def land_all(self, offsets: Sequence[int], stop: int) -> None:
         """All messages before offsets[stop] have landed. No message may be in flight."""

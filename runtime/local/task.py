@@ -190,15 +190,10 @@ class LocalTask:
         whole = start == 0 and stop == len(batch.records)
         upto = None if whole else stop
         fed = self._work.feed(batch.stream, batch.partition, batch.offsets, batch.records, start, upto, marks)
-        if fed == start:
-            if marks is not None:
-                queue.withdraw(stop - fed)
-            return 0
-        # Without asynchronous calls a message has landed once the code of the stage returns.
-        if marks is None:
-            queue.land(fed)
-        elif fed < stop:
+        if marks is not None:
             queue.withdraw(stop - fed)
+        elif fed > start:  # without asynchronous calls a message has landed once the code of the stage returns
+            queue.land(fed)
         queue.remove(fed)
         return fed - start
 

@@ -1,6 +1,5 @@
 """The driver under random batchings, interleavings, commits and crashes: what is written stays what the oracle says."""
 
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any, get_args
 
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 from engines.comparing import assert_same, without_repeats
 from engines.targets import PATIENT, driver_outputs, feed_whole, with_remote_rows
-from faults.commit_deaths import Killed, dying_after
+from faults.commit_deaths import run_in_spite_of
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime.testing import PipelineDriver
@@ -106,10 +105,6 @@ def written_by_the_dying(case: Case, deaths: list[int]) -> Outputs:
     with PipelineDriver(build(case.description), partitions=case.partitions, settings=settings) as driver:
         driver.crash()
         feed_whole(driver, case.inputs)
-        for steps in deaths:
-            with dying_after(steps), suppress(Killed):
-                driver.restart()
-                driver.commit()
-        driver.restart()
+        run_in_spite_of(deaths, driver.restart, driver.commit)
         driver.end()
         return driver_outputs(driver)

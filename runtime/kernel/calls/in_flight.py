@@ -10,7 +10,7 @@ that one that waits is not overtaken by the next. Messages stand in the lines of
 fed, so that all lines have one order, and no two messages wait for each other."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from ...process.interruptions import INTERRUPTIONS
@@ -117,10 +117,9 @@ class InFlightTracker:
         fail: Callable[[InFlightMessage, BaseException, str], None],
         moved: Callable[[], None],
         effects: Effects,
-        paused: Sequence[bool] = (False,),
     ) -> None:
-        self._paused = paused
-        self._held: list[InFlightMessage] = []
+        self.paused = [False]
+        self._held: deque[InFlightMessage] = deque()
         self._report_landed = landed
         self._fail = fail
         self._moved = moved
@@ -184,8 +183,8 @@ class InFlightTracker:
 
     def release_held(self) -> None:
         """Go on with the messages that were held back, unless a firing pauses again."""
-        while self._held and not self._paused[0]:
-            self.close(self._held.pop(0))
+        while self._held and not self.paused[0]:
+            self.close(self._held.popleft())
 
     def _waits(self, message: InFlightMessage) -> bool:
         """Whether this is to be held back while a firing has paused. If so, it is held."""
@@ -198,7 +197,7 @@ class InFlightTracker:
         """The last branch of a message has ended: release its effects, once it is first in its lines."""
         if message.lines and not _is_first(message):
             self.waiting += 1
-        elif not (self._paused[0] and self._waits(message)):
+        elif not (self.paused[0] and self._waits(message)):
             self._land_in_order(message)
 
     def _land_in_order(self, first: InFlightMessage) -> None:
@@ -209,7 +208,7 @@ class InFlightTracker:
         ready = [first]
         while ready:
             landed = ready.pop()
-            if self._paused[0] and self._waits(landed):
+            if self.paused[0] and self._waits(landed):
                 continue
             self._land(landed)
             for place, line in landed.lines:

@@ -135,10 +135,13 @@ class Compiler:
                 rest.extend(self.graph.followers[id])
         return list(counted)
 
-    def _pass(self, path: CodePath, depth: int) -> None:
-        """Skip a record. Where messages are tracked, it has landed."""
+    def _pass(self, path: CodePath, depth: int, index: str | None = None) -> None:
+        """Skip a record. Where messages are tracked, it has landed. The record at `index` may have made a firing pause:
+        then stop behind it."""
         if path.tracked:
             self.text.add(depth, "passed(i)")
+        if index is not None:
+            self._stop_if_paused(depth, f"{index} + 1")
         self.text.add(depth, "continue")
 
     def _stop_if_paused(self, depth: int, upto: str) -> None:
@@ -156,10 +159,7 @@ class Compiler:
         text.add(4, f"if s not in seen_{number}:")
         text.add(5, f"w = observe_{number}(s)")
         text.add(5, f"if len(s) != {TRAILER_SIZE}:")
-        if path.tracked:
-            text.add(6, "passed(i)")
-        self._stop_if_paused(6, f"{index} + 1")
-        text.add(6, "continue")
+        self._pass(path, 6, index)
         self._stop_if_paused(5, index)
 
     def _advance(self, number: int, stage_input: StageInput, index: str) -> None:

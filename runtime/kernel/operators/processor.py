@@ -327,10 +327,12 @@ class ProcessOperator:
 
     def _fire_one_at_end(self, timers: BoundTimers, entry: bytes, time: int) -> None:
         """Fire a timer at the end of input, and remember those that it sets, in case the firing pauses."""
-        noted = self._timers.noted = list[bytes]()
-        if self._clock_timers is not None:
-            self._clock_timers.noted = noted
+        noted = list[bytes]()
+        for each in self._all_timers:
+            each.noted = noted
         self._fire(timers, entry, time, max(time, timers.reached))
+        for each in self._all_timers:
+            each.noted = None
         for new in noted:
             self._set_at_end.put(new, self._context.run)
 

@@ -21,6 +21,10 @@ class FiredWindows:
     upto: int = START
 
     def __post_init__(self) -> None:
+        self._set_upto()
+
+    def _set_upto(self) -> None:
+        # Not a property: it is read for each message.
         self.upto = self.at_end if self.cursor is None else max(self.at_end, self.cursor[0])
 
     def end(self, end: int) -> None:
@@ -35,13 +39,13 @@ class FiredWindows:
     def pause(self, end: int, key: bytes) -> None:
         """A firing pauses behind this window of a key."""
         self.cursor = (end, key)
-        self.upto = max(self.at_end, end)
+        self._set_upto()
 
     def complete(self, end: int) -> None:
         """All windows of that end have fired."""
         if self.cursor is not None and self.cursor[0] <= end:
             self.cursor = None
-        self.upto = self.at_end if self.cursor is None else max(self.at_end, self.cursor[0])
+        self._set_upto()
 
 
 class FiredWindowsOfTask:

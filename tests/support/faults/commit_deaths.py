@@ -1,7 +1,7 @@
 """Deaths: the process ends at a chosen one of the steps that make a commit last."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -11,6 +11,15 @@ from fluvial.runtime.systems.memory import MemoryProducer, MemoryTransaction
 
 class Killed(BaseException):
     """The process is dead; nothing may handle this."""
+
+
+def run_in_spite_of(deaths: Iterable[int], start: Callable[[], object], work: Callable[[], object]) -> None:
+    """Start and work once for each of these deaths, which come after so many steps; then start once more."""
+    for steps in deaths:
+        with dying_after(steps), suppress(Killed):
+            start()
+            work()
+    start()
 
 
 @contextmanager

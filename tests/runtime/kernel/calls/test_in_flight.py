@@ -177,8 +177,9 @@ def test_calls_that_keep_an_order_are_places() -> None:
 
 
 def test_messages_are_held_back_while_a_firing_has_paused_and_firings_are_not() -> None:
-    stage, paused = Stage(), [True]
-    tracker = InFlightTracker(stage.happened.append, stage.fail, lambda: None, stage, paused)
+    stage = Stage()
+    tracker = cells_of(stage)
+    tracker.paused[0] = True
     first, second = (tracker.open(5, "in", ("in", number)) for number in range(2))
     pane = tracker.open(5, "window", ("window", "key", "pane"))
     for message, value in ((first, "a"), (second, "b"), (pane, "c")):
@@ -190,7 +191,7 @@ def test_messages_are_held_back_while_a_firing_has_paused_and_firings_are_not() 
     assert (stage.state, stage.output, tracker.has_messages, len(tracker)) == ([], ["c"], True, 2)
     tracker.release_held()
     assert stage.state == []
-    paused[0] = False
+    tracker.paused[0] = False
     tracker.release_held()
     assert (stage.state, tracker.has_messages, len(tracker), tracker.waiting) == (["k", "k"], False, 0, 0)
 
