@@ -20,6 +20,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "local_engine/test_forgetting.py": ("", SMALLER),
     "local_engine/test_input_streams.py": ("", SHORTER),
     "local_engine/test_trimming.py": ("", SHORTER),
+    "properties/conftest.py": ("", SMALLER),
     "properties/test_containers.py": ("", SHORTER),
     "properties/test_paused_firings.py": ("", "a pause behind each emission, and one run that is started again"),
     "properties/test_processors_state.py": ("", SMALLER),

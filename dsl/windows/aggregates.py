@@ -50,6 +50,9 @@ class Aggregate(Generic[V_contra, R_co]):
     """The user's function that is given the values, as errors name it."""
     takes: tuple[Any, ...] = field(default=(), repr=False)
     """The types that it is annotated to take, once for each of its arguments that is a value."""
+    appends: bool = field(default=False, repr=False)
+    """Whether `add` appends to the accumulator, a list, and changes nothing else of it. What a message that failed has
+    added is then removed; of other accumulators there is a copy."""
     origin: Origin = field(repr=False)
 
 
@@ -229,7 +232,15 @@ def collect() -> Aggregate[V, list[V]]:
         return UNKNOWN if value is UNKNOWN else list[value | None]
 
     return Aggregate(
-        name="collect", kind="collect", init=list, add=add, merge=merge, state=list_type, gives=list_type, origin=here()
+        name="collect",
+        kind="collect",
+        init=list,
+        add=add,
+        merge=merge,
+        state=list_type,
+        gives=list_type,
+        appends=True,
+        origin=here(),
     )
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from .state_cache import LIGHT, Size, StateBackend
+from .state_backend import StateBackend
+from .state_cache import LIGHT, Size
 
 
 class CountedReads:

@@ -10,7 +10,7 @@ from .effects import MessageEffects
 from .firing_pauses import FiringPauses
 from .message_failures import MessageFailures
 from .output_buffer import OutputBuffer
-from .state_cache import StateBackend
+from .state_backend import StateBackend
 from .stateful_operator import StatefulOperator
 from .time.input_progress import InputProgress
 from .time.watermarks import WatermarkGraph

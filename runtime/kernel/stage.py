@@ -20,7 +20,7 @@ from .message_counts import input_counts
 from .message_failures import FedBatch, MessageFailures
 from .operators.joined_tables import JoinedTables
 from .output_buffer import HandOver, OutputBuffer
-from .state_cache import StateBackend
+from .state_backend import StateBackend
 from .stateful_operator import StatefulOperator
 from .task_state import TaskState
 from .time.bounds import START

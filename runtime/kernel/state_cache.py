@@ -13,21 +13,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from heapq import heappop, heappush
 from struct import Struct as Layout
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
+from .chunked_values import CHUNK, MARK, ChunkedValues
+from .state_backend import Change, StateBackend
 from .state_codec import Codec, MsgpackCodec, unreadable
-from .value_copies import own_copy
-
-Change = tuple[bytes, bytes | None, bytes | None]
-"""The prefix, the rest of the key, and the new value; the value None deletes the entry. A change without a key deletes
-all entries under its prefix, which may be more than fit in memory. It comes before other changes under that prefix."""
+from .value_copies import ValueSnapshot, of_any
 
 _MISSING: Any = object()
 _TIME = Layout(">Q")
-PREFIX_SIZE = _TIME.size + 1
-"""Bytes that a time adds to a prefix."""
 
 # Makes a signed time unsigned: only then do its bytes sort as the times do.
 _BIAS = 2**63
@@ -48,22 +44,6 @@ class Share(NamedTuple):
 
     entries: float
     bytes: float
-
-
-class StateBackend(Protocol):
-    """The state of the last commit, as bytes. Keys of one kind share a prefix; no prefix is the start of another."""
-
-    def get(self, prefix: bytes, key: bytes) -> bytes | None:
-        """The value of a key under a prefix; None if there is none."""
-        ...
-
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The entries under a prefix, in the order of their keys: (key without the prefix, value)."""
-        ...
-
-    def prefixes(self, start: bytes) -> Iterator[bytes]:
-        """The prefixes with entries that consist of `start` and PREFIX_SIZE more bytes."""
-        ...
 
 
 class _Fresh(dict[bytes, Any]):
@@ -89,7 +69,8 @@ class WriteBackCache:
     """
 
     __slots__ = (
-        "_backend", "_codec", "_gone", "_heavy", "_weight", "absent", "clean", "complete", "fresh", "measured", "prefix"
+        "_backend", "_chunks", "_codec", "_gone", "_heavy", "_weight", "absent", "clean", "complete", "fresh",
+        "measured", "prefix"
     )  # fmt: skip
 
     def __init__(
@@ -101,6 +82,7 @@ class WriteBackCache:
         self.fresh: dict[bytes, Any] = _Fresh(self)
         self._backend = backend
         self._codec = codec
+        self._chunks = ChunkedValues(prefix, backend, unused=complete or codec.small)
         self.absent = absent
         self.measured = 0  # how many of the fresh values `ChangedBytes` has counted
         self._gone: set[bytes] = set()
@@ -119,6 +101,8 @@ class WriteBackCache:
         data = self._backend.get(self.prefix, key)
         if data is None:
             return self.absent()
+        if data.startswith(MARK):
+            data = self._chunks.whole(key, data)
         value = clean[key] = self._decoded(data)
         self._weigh(key, len(key) + len(data))
         return value
@@ -145,11 +129,11 @@ class WriteBackCache:
         if written or not self.complete:
             self._gone.add(key)
 
-    def undo(self, key: bytes, copied: Callable[[Any], Any] = own_copy) -> Callable[[], None]:
+    def undo(self, key: bytes, snapshot: ValueSnapshot = of_any) -> Callable[[], None]:
         """A function that restores a value as it is now. It also takes back changes inside the value, as far as
-        `copied` copies it."""
+        `snapshot` knows of them."""
         fresh, clean, gone = self.fresh, self.clean, self._gone
-        copies = [(place, copied(place[key])) for place in (fresh, clean) if key in place]
+        snapshots = [(place, snapshot(place[key])) for place in (fresh, clean) if key in place]
         was_gone = key in gone
 
         def take_back() -> None:
@@ -157,8 +141,8 @@ class WriteBackCache:
             clean.pop(key, None)  # a value read from the backend may have been changed in place
             if not was_gone:
                 gone.discard(key)
-            for place, value in copies:
-                place[key] = value
+            for place, restored in snapshots:
+                place[key] = restored()
             if key not in clean:
                 self._weigh(key, 0)
 
@@ -181,7 +165,7 @@ class WriteBackCache:
                 at += 1
             # The value in memory is newer.
             if key not in gone and not (at < len(held) and held[at][0] == key):
-                yield key, self._decoded(data)
+                yield key, self._decoded(self._chunks.whole(key, data) if data.startswith(MARK) else data)
         yield from held[at:]
 
     @property
@@ -198,21 +182,31 @@ class WriteBackCache:
 
     def forgotten(self) -> list[Change]:
         """The changes that delete all values of this cache from the backend."""
+        chunks = self._chunks.forgotten(complete=self.complete)
         if self.complete:
-            return [(self.prefix, key, None) for key in {*self.clean, *self._gone}]
-        return [(self.prefix, None, None)]
+            return [*chunks, *((self.prefix, key, None) for key in {*self.clean, *self._gone})]
+        return [*chunks, (self.prefix, None, None)]
 
     def changes(self) -> Iterator[Change]:
         """The changes since the last commit, as bytes for the backend."""
+        chunks, stored = self._chunks, self._chunks.stored
+        if not self.complete and chunks.in_use:
+            for key in {*self._gone, *self.fresh} - stored.keys() - self.clean.keys():
+                chunks.learn(key)
         for key in self._gone:
             if key not in self.fresh:
+                yield from chunks.removals(key)
                 yield self.prefix, key, None
-        encode, prefix, heavy, weigh = self._codec.encode, self.prefix, self._heavy, self._weigh
+        encode, unpacked = self._codec.encode, not self._codec.packed
+        prefix, heavy, weigh = self.prefix, self._heavy, self._weigh
         for key, value in self.fresh.items():
             data = encode(value)
             size = len(key) + len(data)
-            if size > LIGHT or heavy:
+            if size > LIGHT or heavy or stored or unpacked:
                 weigh(key, size)
+                if size > CHUNK or key in stored or (unpacked and data.startswith(MARK)):
+                    yield from chunks.changes(key, data)
+                    continue
             yield prefix, key, data
 
     def mark_committed(self) -> None:
@@ -341,11 +335,12 @@ class TimeBucketedState:
             self._on_new(time)
         return cache.fresh
 
-    def undo(self, time: int, key: bytes) -> Callable[[], None]:
-        """A function that restores a value as it is now. It removes a time that is not in use now."""
+    def undo(self, time: int, key: bytes, snapshot: ValueSnapshot = of_any) -> Callable[[], None]:
+        """A function that restores a value as it is now: see `WriteBackCache.undo`. It removes a time that is not in
+        use now."""
         cache = self.at.get(time)
         if cache is not None:
-            return cache.undo(key)
+            return cache.undo(key, snapshot)
 
         def take_back() -> None:
             self.at.pop(time, None)

@@ -10,13 +10,23 @@ from ...dsl.validation import explain
 
 
 class Codec:
-    """Encodes values of one kind, and decodes them."""
+    """Encodes values of one kind, and decodes them. `small` says that none of them takes more than a few bytes, and
+    `packed` that they are MessagePack."""
 
-    __slots__ = ("decode", "encode")
+    __slots__ = ("decode", "encode", "packed", "small")
 
-    def __init__(self, encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> None:
+    def __init__(
+        self,
+        encode: Callable[[Any], bytes],
+        decode: Callable[[bytes], Any],
+        *,
+        small: bool = False,
+        packed: bool = False,
+    ) -> None:
         self.encode = encode
         self.decode = decode
+        self.small = small
+        self.packed = packed
 
 
 class MsgpackCodec(Codec):
@@ -25,7 +35,8 @@ class MsgpackCodec(Codec):
     __slots__ = ()
 
     def __init__(self, type_: Any) -> None:
-        super().__init__(msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(type_).decode)
+        encode, decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(type_).decode
+        super().__init__(encode, decode, small=type_ in (bool, int, float), packed=True)
 
 
 def unreadable(operator: str, error: Exception) -> SystemProblem:

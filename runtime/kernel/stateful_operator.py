@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from .state_cache import Change, WriteBackCache
+from .state_backend import Change
+from .state_cache import WriteBackCache
 
 
 class StatefulOperator(Protocol):

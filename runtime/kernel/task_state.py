@@ -9,7 +9,8 @@ from ...dsl.operators import Operator
 from ...dsl.validation import explain
 from .changed_bytes import ChangedBytes
 from .counted_reads import CountedReads
-from .state_cache import Change, Size, WriteBackCache, evict
+from .state_backend import Change
+from .state_cache import Size, WriteBackCache, evict
 from .stateful_operator import StatefulOperator
 
 EIGHTH = 8

@@ -33,6 +33,48 @@ def own_copy(value: Any) -> Any:
     return copy(value)
 
 
+ValueSnapshot = Callable[[Any], Callable[[], Any]]
+"""Takes a value that is about to be changed; returns a function that gives the value as it was. It is called once."""
+
+
+def of_any(value: Any) -> Callable[[], Any]:
+    """The `ValueSnapshot` of any value: a copy.
+
+    >>> basket = ["tea"]
+    >>> restore = of_any(basket)
+    >>> basket[0] = "milk"
+    >>> restore()
+    ['tea']
+    """
+    copy = own_copy(value)
+    return lambda: copy
+
+
+def of_unchanging(value: Any) -> Callable[[], Any]:
+    """The `ValueSnapshot` of a value that is never changed in place."""
+    return lambda: value
+
+
+def of_growing(value: list[Any] | None) -> Callable[[], Any]:
+    """The `ValueSnapshot` of a list that is changed only by appending: its length. A copy of a long list for each
+    message would take longer than all other work on the message.
+
+    >>> basket = ["tea"]
+    >>> restore = of_growing(basket)
+    >>> basket.append("milk")
+    >>> restore()
+    ['tea']
+    """
+    length = len(value or ())
+
+    def restore() -> Any:
+        if value is not None:
+            del value[length:]
+        return value
+
+    return restore
+
+
 def _copy_function(type_: type) -> Callable[[Any], Any]:
     """A function that copies values of a class which is not a builtin collection."""
     if issubclass(type_, Enum):

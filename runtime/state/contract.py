@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from ..kernel.state_cache import Change
+from ..kernel.state_backend import Change
 
 
 class TaskStore(Protocol):

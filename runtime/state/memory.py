@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from ..kernel.state_cache import PREFIX_SIZE, Change
+from ..kernel.state_backend import PREFIX_SIZE, Change
 
 
 class MemoryStore:

@@ -16,7 +16,7 @@ from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch
 
 from ...dsl.errors import SystemProblem
 from ...dsl.validation import explain
-from ..kernel.state_cache import PREFIX_SIZE, Change
+from ..kernel.state_backend import PREFIX_SIZE, Change
 from ..process.data_files import make_folder, write_file
 from ..process.resource_limits import remedy_for
 

@@ -14,7 +14,7 @@ from fluvial.dsl.windows.assigners import Assigner
 from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.kernel import firing_pauses, output_buffer
-from fluvial.runtime.kernel.state_cache import Change
+from fluvial.runtime.kernel.state_backend import Change
 from fluvial.runtime.local.commit import changelog
 from fluvial.runtime.local.commit.changelog import change_records
 from fluvial.runtime.state import MemoryStore, RocksStore

@@ -10,7 +10,7 @@ from engines.eviction import mark_committed
 from engines.lone_windows import LoneWindow, Shown
 from fluvial.dsl.windows.assigners import Hopping, Tumbling
 from fluvial.dsl.windows.triggers import Trigger
-from fluvial.runtime.kernel.state_cache import Change
+from fluvial.runtime.kernel.state_backend import Change
 from fluvial.runtime.kernel.time.bounds import END
 from fluvial.runtime.kernel.windows.sessions import SessionOperator
 from fluvial.runtime.kernel.windows.triggered import TriggeredWindowOperator

@@ -15,6 +15,7 @@ from engines.targets import PATIENT, on_driver_in_pieces, on_driver_with_restart
 from faults.mutants import Mutant, Replaced, Rewritten, planted
 from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.in_flight import InFlightTracker
+from fluvial.runtime.kernel.chunked_values import ChunkedValues
 from fluvial.runtime.kernel.compiler.compiler import Compiler
 from fluvial.runtime.kernel.failures import Failures
 from fluvial.runtime.kernel.kinds import join
@@ -634,6 +635,13 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "evict",
             "self.complete = self.complete and (not gone)",
             "pass",
+        ),
+        Rewritten(
+            "a chunk is written only where there was none",
+            ChunkedValues,
+            "changes",
+            "known != (bounds, digest)",
+            "known is None",
         ),
     ],
     ("late", RESTARTING): [

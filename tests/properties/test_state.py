@@ -3,12 +3,15 @@
 import copy
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from engines.spark_in_process import Blobs
 from fluvial.dsl.message import Record
+from fluvial.runtime.kernel import chunked_values
+from fluvial.runtime.kernel.chunked_values import MARK
 from fluvial.runtime.kernel.state_cache import KeyedState, Size, TimeBucketedState, evict
 from fluvial.runtime.local.commit.changelog import change_records
 from fluvial.runtime.spark.worker import state_pages as pages
@@ -26,7 +29,7 @@ LONG = (1, 150)
 
 
 class StateMachine(RuleBasedStateMachine):
-    """Values are lists that are changed in place, as accumulators may be."""
+    """Values are lists that are changed in place, as accumulators may be. Large ones are stored in chunks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,6 +43,10 @@ class StateMachine(RuleBasedStateMachine):
     def make_store(self) -> Any:
         """What is below."""
         return MemoryStore()
+
+    def entries(self) -> list[tuple[bytes, bytes]]:
+        """The keys, behind the operator's id, and the values below."""
+        return list(self.store.scan(b"op\0"))
 
     def load(self, complete: bool = False) -> None:
         self.keyed = KeyedState("op", self.store, list[int], list, complete)
@@ -130,6 +137,18 @@ class StateMachine(RuleBasedStateMachine):
         assert list(self.keyed.cache.items()) == sorted(self.keyed_model.items())
 
     @invariant()
+    def no_entry_is_large_and_no_chunk_is_left_over(self) -> None:
+        entries, chunks = [], 0
+        full, last, head = chunked_values.CHUNK, chunked_values.LAST_CHUNK, chunked_values.HEAD
+        for key, value in self.entries():
+            assert len(value) <= full
+            if key.startswith(b"\1"):
+                chunks += 1
+            elif value.startswith(MARK):
+                entries.append(int.from_bytes(value[len(MARK) : len(MARK) + 8], "big") - head)
+        assert chunks == sum(size // full + -(-(size % full) // last) for size in entries)
+
+    @invariant()
     def the_changelog_gives_the_store(self) -> None:
         replayed = MemoryStore()
         replayed.write((b"op\0", key or b"", value) for key, value, _, _ in self.changelog)
@@ -140,12 +159,14 @@ class PagesMachine(StateMachine):
     """The same over pages, as on Spark, with few entries each."""
 
     def __init__(self) -> None:
-        self._full, pages.FULL = pages.FULL, 2
         self.blobs = Blobs()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(pages, "FULL", 2)
+        self.patch.setattr(pages, "FULL_BYTES", 100)
         super().__init__()
 
     def teardown(self) -> None:
-        pages.FULL = self._full
+        self.patch.undo()
 
     def make_store(self) -> Any:
         return StatePages(self.blobs)
@@ -153,6 +174,10 @@ class PagesMachine(StateMachine):
     def load(self, complete: bool = False) -> None:
         self.store = self.make_store()
         super().load(complete)
+
+    def entries(self) -> list[tuple[bytes, bytes]]:
+        held = StatePages(self.blobs)
+        return [(prefix[3:] + key, value) for prefix in held.index.prefixes for key, value in held.scan(prefix)]
 
     @invariant()
     def the_changelog_gives_the_store(self) -> None:

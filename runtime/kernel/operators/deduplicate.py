@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....dsl.message import Headers
-from ..state_cache import Change, StateBackend, WriteBackCache
+from ..state_backend import Change, StateBackend
+from ..state_cache import WriteBackCache
 from ..state_codec import MsgpackCodec
 from ..stateful_operator import keyless
 from ..time.bounds import END

@@ -9,7 +9,8 @@ from itertools import chain
 from typing import Any
 
 from ....dsl.message import Headers
-from ..state_cache import Change, TimeBucketedState, WriteBackCache
+from ..state_backend import Change
+from ..state_cache import TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END
 from ..time.pausable import PausableFiring

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ....dsl.message import Headers
 from ...process.interruptions import INTERRUPTIONS
-from ..state_cache import StateBackend
+from ..state_backend import StateBackend
 
 LEFT, RIGHT = 0, 1
 """The sides of a join."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ....dsl.message import Headers
-from ..state_cache import Change
+from ..state_backend import Change
 from ..stateful_operator import StatefulOperator
 from ..time.bounds import END
 

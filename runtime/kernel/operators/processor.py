@@ -11,7 +11,8 @@ from ....dsl.keyed_state import put_to_work, used_outside
 from ....dsl.message import Headers, Message
 from ....dsl.processor import KeyedProcessor, Tagged, Timer, answers_timers, clock_of, states_of, tags_of
 from ...process.interruptions import INTERRUPTIONS
-from ..state_cache import Change, StateBackend, WriteBackCache
+from ..state_backend import Change, StateBackend
+from ..state_cache import WriteBackCache
 from ..state_codec import MsgpackCodec
 from ..stateful_operator import keyless
 from ..time.bounds import EARLIEST, END, LATEST, START

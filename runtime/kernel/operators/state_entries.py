@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 
 from ....dsl.serde import Serde, type_name
-from ..state_cache import Change, StateBackend, WriteBackCache
+from ..state_backend import Change, StateBackend
+from ..state_cache import WriteBackCache
 from ..state_codec import Codec, MsgpackCodec, unreadable
 from ..time.bounds import START
 from ..time.far_timers import FarTimers
+from ..value_copies import of_unchanging
 
 _TIME = Layout(">q")
 _SIZE = Layout(">I")
@@ -197,7 +199,7 @@ class Entries:
     def _note(self, key: bytes) -> None:
         """Add a function to the undo log that restores the current entry."""
         assert self._scope.undo_log is not None
-        self._scope.undo_log.append(self._cache.undo(key, _as_it_is))
+        self._scope.undo_log.append(self._cache.undo(key, of_unchanging))
 
     def caches(self) -> Iterable[WriteBackCache]:
         """The caches that hold this state in memory."""
@@ -319,7 +321,3 @@ def _dated(codec: Codec) -> Codec:
 
 def _nothing() -> None:
     return None
-
-
-def _as_it_is(value: Any) -> Any:
-    return value

@@ -6,7 +6,8 @@ from typing import Any
 
 from ....dsl.message import Headers
 from ....dsl.operators import How
-from ..state_cache import Change, KeyedState, StateBackend, WriteBackCache
+from ..state_backend import Change, StateBackend
+from ..state_cache import KeyedState, WriteBackCache
 from ..state_codec import MsgpackCodec
 from ..time.bounds import END
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from ..state_cache import Change, StateBackend, WriteBackCache
+from ..state_backend import Change, StateBackend
+from ..state_cache import WriteBackCache
 from .bounds import END
 from .timers import Timers
 

@@ -3,7 +3,8 @@
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
 
-from ..state_cache import Change, StateBackend, TimeBucketedState, WriteBackCache
+from ..state_backend import Change, StateBackend
+from ..state_cache import TimeBucketedState, WriteBackCache
 from .bounds import END
 
 

@@ -1,15 +1,16 @@
 """The environment of a windowed operator, and how it emits panes."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 from ....dsl.message import Headers, Pane, PaneKind, Window
 from ....dsl.windows.aggregates import Aggregate
 from ...process.interruptions import INTERRUPTIONS
-from ..state_cache import StateBackend
+from ..state_backend import StateBackend
 from ..time.bounds import START
-from ..value_copies import UNCHANGING, own_copy
+from ..value_copies import UNCHANGING, ValueSnapshot, of_any, of_growing, own_copy
 from .fired_windows import FiredWindows
 
 EmitPane = Callable[[bytes, Pane[Any, Any], int, Headers], None]
@@ -53,6 +54,21 @@ class WindowContext:
     forgotten: int = START
     keeps: bool = False
     fired: FiredWindows = field(default_factory=FiredWindows)
+
+    @property
+    def snapshot(self) -> ValueSnapshot:
+        """The snapshot of an accumulator."""
+        return of_growing if self.aggregate.appends else of_any
+
+    def snapshot_of(self, window: Any) -> Callable[[], Any]:
+        """The snapshot of a record with an accumulator, whose other fields are replaced, and not changed in place."""
+        kept, accumulator = copy(window), self.snapshot(window.accumulator)
+
+        def restore() -> Any:
+            kept.accumulator = accumulator()
+            return kept
+
+        return restore
 
     def panes(self) -> Panes:
         """A function that makes a pane and passes it on. It is a closure over locals: it may run for each message."""

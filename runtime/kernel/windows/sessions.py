@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 from msgspec import Struct
 
 from ....dsl.message import Headers, PaneKind, Window
-from ..state_cache import Change, KeyedState, TimeBucketedState, WriteBackCache
+from ..state_backend import Change
+from ..state_cache import KeyedState, TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END
 from ..time.pausable import PausableFiring
@@ -174,7 +175,12 @@ class SessionOperator:
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of the key's sessions any
         """A function that restores the sessions of a key."""
         # A timer that was set stays: it fires without effect.
-        return self._keys.cache.undo(key or b"")
+        return self._keys.cache.undo(key or b"", self._snapshot)
+
+    def _snapshot(self, spans: list[SessionState[Any]]) -> Callable[[], list[SessionState[Any]]]:
+        """The snapshot of the sessions of a key."""
+        kept = [self._context.snapshot_of(span) for span in spans]
+        return lambda: [restored() for restored in kept]
 
     def _union(self, joined: list[SessionState[Any]], value: Any, timestamp: int, last: int) -> SessionState[Any]:
         """Merge the sessions that a message joins, and add the message. If a user's function raises, nothing has

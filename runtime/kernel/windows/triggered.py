@@ -11,7 +11,8 @@ from msgspec import Struct
 from ....dsl.message import Headers, PaneKind
 from ....dsl.windows.assigners import Unbounded
 from ....dsl.windows.triggers import Trigger
-from ..state_cache import Change, TimeBucketedState, WriteBackCache
+from ..state_backend import Change
+from ..state_cache import TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END, START
 from ..time.pausable import PausableFiring
@@ -121,7 +122,8 @@ class TriggeredWindowOperator:
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
         """A function that restores the windows of a key that a message of this time falls into."""
         # A timer that was set stays: it fires without effect.
-        restores = [self._state.undo(end, key or b"") for end in self._ends(timestamp)]
+        snapshot = self._context.snapshot_of
+        restores = [self._state.undo(end, key or b"", snapshot) for end in self._ends(timestamp)]
 
         def take_back() -> None:
             for restore in restores:

@@ -5,7 +5,8 @@ from itertools import chain
 from typing import Any
 
 from ....dsl.message import Headers, Window
-from ..state_cache import Change, TimeBucketedState, WriteBackCache
+from ..state_backend import Change
+from ..state_cache import TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END
 from ..time.pausable import PausableFiring
@@ -65,7 +66,7 @@ class TumblingOperator:
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
         """A function that restores the window of a key that a message of this time falls into."""
         end = timestamp - timestamp % self._size + self._size
-        restores = [state.undo(end, key or b"") for state in (self._state, self._changed)]
+        restores = [self._state.undo(end, key or b"", self._context.snapshot), self._changed.undo(end, key or b"")]
 
         def take_back() -> None:
             for restore in restores:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ....dsl.message import Record
-from ...kernel.state_cache import Change
+from ...kernel.state_backend import Change
 from ...state.contract import TaskStore
 from ...systems.contract import Consumer, ProducingAdmin, StreamPartition
 from ..stores.store_keys import prefix_of

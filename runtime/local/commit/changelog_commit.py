@@ -13,7 +13,7 @@ from ....dsl.errors import SystemProblem
 from ....dsl.message import Record
 from ....dsl.validation import explain
 from ....planner.stream_names import checkpoints as checkpoints_of
-from ...kernel.state_cache import Change
+from ...kernel.state_backend import Change
 from ...state.contract import TaskStore
 from ...systems.contract import ProducingSystem, RecordProducer, StreamPartition
 from ..background_work import Steps

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ....dsl.message import Record
-from ...kernel.state_cache import Change
+from ...kernel.state_backend import Change
 from ...state.contract import TaskStore
 from ...systems.contract import StreamPartition
 from ..background_work import Steps

@@ -17,6 +17,7 @@ from ....planner.flow import Flow, plain
 from ....planner.plan import Plan
 from ....planner.settings import Settings
 from ....planner.type_inference import flows
+from ...kernel.chunked_values import whole_value
 from ...kernel.operators.tables import row_of, table_prefix
 from ...state.read_only import StoreView
 from ...systems.contract import ProducingSystem, System
@@ -44,7 +45,11 @@ def get(plan: Plan, system: System, settings: Settings, table: str, key: str) ->
     data = _key_bytes(flow, decoded_key)
     with ExitStack() as stack:
         views = _views(plan, system, settings, table, stack)
-        rows = [row for view in views if (row := view.get(table_prefix(table), data)) is not None]
+        rows = [
+            whole_value(view.get, table_prefix(table), data, entry)
+            for view in views
+            if (entry := view.get(table_prefix(table), data)) is not None
+        ]
     if not rows:
         raise FluvialError(f"table {table!r} has no row of key {key!r} in its stores here, as of the last commit")
     return TableRow(_builtin(decoded_key), _builtin(_decoded(flow, rows[0])))
@@ -55,9 +60,13 @@ def scan(plan: Plan, system: System, settings: Settings, table: str, limit: int 
     flow = _flow(plan, table)
     decode_key = key_serde(flow.key).decode
     with ExitStack() as stack:
-        parts = [view.scan(table_prefix(table)) for view in _views(plan, system, settings, table, stack)]
+        parts = [_rows(view, table_prefix(table)) for view in _views(plan, system, settings, table, stack)]
         for key, row in islice(merge(*parts, key=itemgetter(0)), limit):
             yield TableRow(_builtin(decode_key(key)), _builtin(_decoded(flow, row)))
+
+
+def _rows(view: StoreView, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    return ((key, whole_value(view.get, prefix, key, entry)) for key, entry in view.scan(prefix))
 
 
 def value_text(value: Any) -> str:

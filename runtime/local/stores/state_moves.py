@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ....planner.plan import Plan
 from ....planner.task_assignment import task_name
-from ...kernel.state_cache import Change
+from ...kernel.state_backend import Change
 from ...state.contract import TaskStore
 from ..checkpoints import checkpoint as checkpoints
 from ..checkpoints.checkpoint import Checkpoint, Checkpoints

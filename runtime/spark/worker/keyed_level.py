@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from ...kernel.stage import StageTask
-from ...kernel.state_cache import Change
+from ...kernel.state_backend import Change
 from ...kernel.time.bounds import START
 from ...kernel.time.idle_sources import newly_idle
 from ...kernel.time.input_progress import WatermarkReport

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ...kernel.state_cache import PREFIX_SIZE, Change
+from ...kernel.state_backend import PREFIX_SIZE, Change
 from ...kernel.time.position import POSITION_BY_OPERATOR, Cursor, Position
 
 VERSION = 1
@@ -22,6 +22,9 @@ _BY_CLOCK = ("idle", "rested", "clock")
 """The fields that are saved besides for a stage that depends on processing time."""
 FULL = 2000
 """Entries to a page, on average, at which the number of pages doubles."""
+FULL_BYTES = 256 << 10
+"""Bytes of keys and values to a page, on average, at which the number of pages doubles: no entry is large, since the
+kernel stores large values in chunks."""
 
 
 class StateBlobs(Protocol):
@@ -41,10 +44,18 @@ class StateBlobs(Protocol):
 
 
 class _PrefixSize(msgspec.Struct, array_like=True):
-    """How many pages a prefix has, and how many entries they hold together."""
+    """How many pages a prefix has, and how many entries and bytes they hold together. An earlier version did not count
+    the bytes: of its entries those are counted that have changed since, and all of them once the pages have doubled."""
 
     pages: int = 1
     entries: int = 0
+    bytes: int = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether there are to be more pages. Each page holds an entry at least."""
+        too_many = self.entries > FULL * self.pages
+        return too_many or (self.bytes > FULL_BYTES * self.pages and self.entries > self.pages)
 
 
 class PageIndex(msgspec.Struct, array_like=True):
@@ -172,14 +183,16 @@ class StatePages:
         for key, value in changes.items():
             number = _slot(key, size.pages)
             page = self._page(prefix, number)
-            before = len(page)
-            if value is None:
-                page.pop(key, None)
-            else:
+            before = page.pop(key, None)
+            if before is not None:
+                size.entries -= 1
+                size.bytes = max(0, size.bytes - len(key) - len(before))
+            if value is not None:
                 page[key] = value
-            size.entries += len(page) - before
+                size.entries += 1
+                size.bytes += len(key) + len(value)
             touched.add(number)
-        if size.entries > FULL * size.pages:
+        if size.full:
             touched = self._spread(prefix, size)
         for number in sorted(touched):
             self._write_page(prefix, number)
@@ -189,7 +202,8 @@ class StatePages:
     def _spread(self, prefix: bytes, size: _PrefixSize) -> set[int]:
         """Double the pages of a prefix until they are not full, and give each entry its new page."""
         entries = list(self.scan(prefix))
-        while size.entries > FULL * size.pages:
+        size.bytes = sum(len(key) + len(value) for key, value in entries)
+        while size.full:
             size.pages *= 2
         for number in range(size.pages):
             self._loaded[self._name(prefix, number)] = {}

@@ -1,6 +1,6 @@
 """The store in memory: what was written is found, in order, under its prefix."""
 
-from fluvial.runtime.kernel.state_cache import PREFIX_SIZE
+from fluvial.runtime.kernel.state_backend import PREFIX_SIZE
 from fluvial.runtime.state import MemoryStore
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fluvial.dsl import SystemProblem
-from fluvial.runtime.kernel.state_cache import PREFIX_SIZE
+from fluvial.runtime.kernel.state_backend import PREFIX_SIZE
 from fluvial.runtime.state import RocksStore, StoreLocked
 from fluvial.runtime.state.read_only import StoreView
 

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.planner.stream_names import checkpoints as checkpoints_of
-from fluvial.runtime.kernel.state_cache import Change
+from fluvial.runtime.kernel.state_backend import Change
 from fluvial.runtime.local import engine
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from fluvial.runtime.kernel.state_cache import Change
+from fluvial.runtime.kernel.state_backend import Change
 from fluvial.runtime.state import TaskStore
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.log.producer import LogProducer

@@ -5,7 +5,8 @@ from typing import Any
 
 from engines.local_tasks import HandClock
 from fluvial.runtime.kernel.operators.processing_time import ProcessingTimeOperator
-from fluvial.runtime.kernel.state_cache import Change, WriteBackCache
+from fluvial.runtime.kernel.state_backend import Change
+from fluvial.runtime.kernel.state_cache import WriteBackCache
 from fluvial.runtime.kernel.time.bounds import END
 
 

@@ -12,7 +12,7 @@ from engines.sending import MemorySender, ProducingSystem
 from engines.targets import write
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
-from fluvial.runtime.kernel.state_cache import Change
+from fluvial.runtime.kernel.state_backend import Change
 from fluvial.runtime.local.background_work import run_steps
 from fluvial.runtime.local.checkpoints import checkpoint as checkpoints
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint

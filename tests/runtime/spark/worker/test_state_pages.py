@@ -23,6 +23,7 @@ def test_pages_hold_what_was_last_written(batches: list[Mapping[bytes, bytes | N
     blobs, model = Blobs(), dict[bytes, bytes]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "FULL", full)
+        patch.setattr(pages, "FULL_BYTES", 4 * full)
         for batch in batches:
             StatePages(blobs).write([(b"w\0k", key, value) for key, value in batch.items()])
             model.update({key: value for key, value in batch.items() if value is not None})
@@ -31,6 +32,31 @@ def test_pages_hold_what_was_last_written(batches: list[Mapping[bytes, bytes | N
     found = StatePages(blobs)
     assert dict(found.scan(b"w\0k")) == model
     assert all(found.get(b"w\0k", key) == value for key, value in model.items())
+
+
+def test_pages_of_large_entries_are_as_large_as_those_of_many() -> None:
+    blobs = Blobs()
+    StatePages(blobs).write([(b"w\0k", b"%d" % number, bytes(pages.FULL_BYTES // 8)) for number in range(100)])
+    sizes = [len(page) for name, page in blobs.data.items() if name.startswith(b"w\0k")]
+    assert sum(sizes) / len(sizes) <= pages.FULL_BYTES * 1.1
+    StatePages(blobs).write([(b"w\0k", b"one", bytes(pages.FULL_BYTES * 50))])
+    assert len(StatePages(blobs).get(b"w\0k", b"one") or b"") == pages.FULL_BYTES * 50
+    StatePages(blobs).write([(b"w\0k", b"%d" % number, None) for number in range(100)])
+    StatePages(blobs).write([(b"w\0k", b"one", None)])
+    assert len(blobs.data) == 1
+
+
+def test_bytes_that_an_earlier_version_did_not_count_are_counted_once_pages_double() -> None:
+    blobs = Blobs()
+    before = StatePages(blobs)
+    before.write([(b"w\0k", b"%d" % number, bytes(1000)) for number in range(9)])
+    before.index.prefixes[b"w\0k"].bytes = 0
+    before.write([(b"w\0k", b"0", b"1")])
+    assert before.index.prefixes[b"w\0k"].bytes == 2
+    before.write([(b"w\0k", b"large %d" % number, bytes(pages.FULL_BYTES)) for number in range(2)])
+    held = [*before.scan(b"w\0k")]
+    assert len(held) == 11
+    assert before.index.prefixes[b"w\0k"].bytes == sum(len(key) + len(value) for key, value in held)
 
 
 def test_a_prefix_is_forgotten_as_a_whole() -> None:
@@ -80,7 +106,11 @@ _FIELDS = (
 )
 OLDER = b"\xdc\x00\x10" + _FIELDS
 """The index of a bucket as an earlier version wrote it, with something in each field."""
-INDEX = b"\xdc\x00\x12" + _FIELDS + b"\x81\xa1s\x81\xa1w<\x81\xa1s\x81\xa1w\x92F\xc4\x01k"
+INDEX = (
+    b"\xdc\x00\x12"
+    + _FIELDS.replace(b"\x92\x02\x03", b"\x93\x02\x03\x00")
+    + b"\x81\xa1s\x81\xa1w<\x81\xa1s\x81\xa1w\x92F\xc4\x01k"
+)
 """The same as it is written now."""
 
 POSITION = Position(

@@ -1,0 +1,156 @@
+"""Large values in chunks: a commit writes only those chunks of a value that have changed. So a list that grows, such as
+the accumulator of `collect()`, is written little by little, and no record of a changelog and no page of state is large.
+
+The entry of a value in chunks has MARK, the size of the value, and its first HEAD bytes: what changes with each
+message, such as the number of items, is there. The rest is in chunks of CHUNK bytes, and what does not fill one, in
+chunks of LAST_CHUNK bytes. They are entries under a prefix of their own, each by the key and the place where it starts.
+"""
+
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from itertools import chain
+from struct import Struct as Layout
+
+from ...dsl.errors import SystemProblem
+from ...dsl.validation import explain
+from .state_backend import Change, StateBackend
+
+CHUNK = 32 << 10
+"""The bytes of a chunk. A value that has more with its key is stored in chunks."""
+LAST_CHUNK = 1 << 10
+"""The bytes of the chunks at the end of a value: a list that grows a little rewrites the last of them, not CHUNK."""
+HEAD = 128
+"""How many bytes of a value in chunks are in its entry."""
+MARK = b"\xc1chunks\x01"
+"""What the entry of a value in chunks begins with. No MessagePack does: earlier versions refuse the state. A value of
+another encoding that begins so is stored in chunks, whatever its size."""
+
+_SIZE = Layout(">Q")
+_KEY_SIZE = Layout(">I")
+_FIRST = len(MARK) + _SIZE.size
+_DIGEST = 16
+"""The bytes of a digest."""
+
+_Bounds = tuple[int, int]
+"""Where a chunk starts in the value, and where it ends."""
+
+
+class ChunkedValues:
+    """The chunks of the large values under one prefix of a backend. With `unused` there are none so far.
+
+    `stored` has, for each value that is known to be in chunks, its size and the digests of its chunks, one after the
+    other. To replace or delete a value, its chunks must be known: they are if it was read or written, else by `learn`.
+    """
+
+    __slots__ = ("_backend", "_prefix", "_unused", "_values", "stored")
+
+    def __init__(self, values: bytes, backend: StateBackend, *, unused: bool) -> None:
+        self._values = values
+        self._prefix = chunk_prefix(values)
+        self._backend = backend
+        self._unused: bool | None = unused or None
+        self.stored: dict[bytes, tuple[int, bytes]] = {}
+
+    def whole(self, key: bytes, entry: bytes) -> bytes:
+        """A value in chunks, given its entry. Raises SystemProblem if a chunk is missing."""
+        data = whole_value(self._backend.get, self._values, key, entry)
+        self._unused = False
+        self.stored[key] = len(data), b"".join(_digest(data, bounds) for bounds in _bounds(len(data)))
+        return data
+
+    @property
+    def in_use(self) -> bool:
+        """Whether any value is stored in chunks. It is looked up once."""
+        if self._unused is None:
+            self._unused = next(self._backend.scan(self._prefix), None) is None
+        return not self._unused
+
+    def learn(self, key: bytes) -> None:
+        """Find out which chunks are stored of a value that was neither read nor written."""
+        entry = self._backend.get(self._values, key)
+        if entry is not None and entry.startswith(MARK):
+            self.stored[key] = _size(entry), b""
+
+    def changes(self, key: bytes, data: bytes) -> Iterator[Change]:
+        """The changes that store a value which is large, or was."""
+        before = self._stored(key)
+        if not is_large(key, data):
+            yield from self.removals(key)
+            yield self._values, key, data
+            return
+        digests = []
+        for bounds in _bounds(len(data)):
+            digest, known = _digest(data, bounds), before.pop(bounds[0], None)
+            digests.append(digest)
+            if known != (bounds, digest):
+                yield self._prefix, _placed(key, bounds), data[slice(*bounds)]
+        for bounds, _ in before.values():
+            yield self._prefix, _placed(key, bounds), None
+        self._unused = False
+        self.stored[key] = len(data), b"".join(digests)
+        yield self._values, key, MARK + _SIZE.pack(len(data)) + data[:HEAD]
+
+    def _stored(self, key: bytes) -> dict[int, tuple[_Bounds, bytes]]:
+        """The stored chunks of a value with their digests, by the places where they start."""
+        size, digests = self.stored.get(key, (0, b""))
+        each = enumerate(_bounds(size))
+        return {bounds[0]: (bounds, digests[at * _DIGEST : (at + 1) * _DIGEST]) for at, bounds in each}
+
+    def removals(self, key: bytes) -> Iterator[Change]:
+        """The changes that delete the chunks of a value."""
+        size, _ = self.stored.pop(key, (0, b""))
+        for bounds in _bounds(size):
+            yield self._prefix, _placed(key, bounds), None
+
+    def forgotten(self, *, complete: bool) -> list[Change]:
+        """The changes that delete all chunks. They are all known if the cache of the values is `complete`."""
+        if complete:
+            return [change for key in [*self.stored] for change in self.removals(key)]
+        return [] if self._unused else [(self._prefix, None, None)]
+
+
+def is_large(key: bytes, data: bytes) -> bool:
+    """Whether a value is to be stored in chunks."""
+    return len(key) + len(data) > CHUNK or data.startswith(MARK)
+
+
+def chunk_prefix(prefix: bytes) -> bytes:
+    """The prefix of the chunks of the values under a prefix. No other state of the operator begins so."""
+    operator, _, rest = prefix.partition(b"\0")
+    return operator + b"\0\1" + rest
+
+
+def whole_value(get: Callable[[bytes, bytes], bytes | None], prefix: bytes, key: bytes, entry: bytes) -> bytes:
+    """The value of a key, given its entry; `get` reads its chunks. Raises SystemProblem if a chunk is missing."""
+    if not entry.startswith(MARK):
+        return entry
+    at, size = chunk_prefix(prefix), _size(entry)
+    chunks = (get(at, _placed(key, bounds)) for bounds in _bounds(size))
+    data = b"".join(chain([entry[_FIRST:]], (chunk or b"" for chunk in chunks)))
+    if len(data) != size:
+        operator = prefix.partition(b"\0")[0].decode()
+        wrong = f"the state of {operator!r} cannot be read: of a value of {size:,} bytes there are {len(data):,}"
+        remedy = "bring the store back from a copy, or give the operator another id to start over"
+        raise SystemProblem(explain(wrong, "a store with all chunks of its values", remedy, operator))
+    return data
+
+
+def _size(entry: bytes) -> int:
+    size: int = _SIZE.unpack_from(entry, len(MARK))[0]
+    return size
+
+
+def _bounds(size: int) -> Iterator[_Bounds]:
+    """The chunks of a value of so many bytes, behind its head."""
+    last = HEAD + max(0, size - HEAD) // CHUNK * CHUNK
+    starts = chain(range(HEAD, last, CHUNK), range(last, size, LAST_CHUNK))
+    return ((start, min(size, start + (CHUNK if start < last else LAST_CHUNK))) for start in starts)
+
+
+def _digest(data: bytes, bounds: _Bounds) -> bytes:
+    return blake2b(memoryview(data)[slice(*bounds)], digest_size=_DIGEST).digest()
+
+
+def _placed(key: bytes, bounds: _Bounds) -> bytes:
+    """The key of a chunk."""
+    return _KEY_SIZE.pack(len(key)) + key + _SIZE.pack(bounds[0])
