@@ -62,7 +62,7 @@ class ChunkedValues:
     def in_use(self) -> bool:
         """Whether any value is stored in chunks. It is looked up once."""
         if self._unused is None:
-            self._unused = next(self._backend.scan(self._prefix), None) is None
+            self._unused = not self._backend.holds(self._prefix)
         return not self._unused
 
     def learn(self, key: bytes) -> None:

@@ -27,6 +27,10 @@ class CountedReads:
         """The entries under a prefix, in the order of their keys; not counted."""
         return self._backend.scan(prefix)
 
+    def holds(self, prefix: bytes) -> bool:
+        """Whether there are entries under a prefix; not counted."""
+        return self._backend.holds(prefix)
+
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         """The prefixes that begin with `start` and have entries, in order; not counted."""
         return self._backend.prefixes(start)

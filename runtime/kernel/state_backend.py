@@ -22,6 +22,10 @@ class StateBackend(Protocol):
         """The entries under a prefix, in the order of their keys: (key without the prefix, value)."""
         ...
 
+    def holds(self, prefix: bytes) -> bool:
+        """Whether there are entries under a prefix."""
+        ...
+
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         """The prefixes with entries that consist of `start` and PREFIX_SIZE more bytes."""
         ...

@@ -17,6 +17,10 @@ class TaskStore(Protocol):
         """The entries under a prefix, in the order of their keys: (key without the prefix, value)."""
         ...
 
+    def holds(self, prefix: bytes) -> bool:
+        """Whether there are entries under a prefix."""
+        ...
+
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         """The prefixes that begin with `start`, are PREFIX_SIZE bytes longer, and have entries; in order."""
         ...

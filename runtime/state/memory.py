@@ -22,6 +22,10 @@ class MemoryStore:
             if value is not None:  # it may have been deleted meanwhile
                 yield key[len(prefix) :], value
 
+    def holds(self, prefix: bytes) -> bool:
+        """Whether there are entries under a prefix."""
+        return any(key.startswith(prefix) for key in self._entries)
+
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         """The prefixes that begin with `start` and have entries, in order."""
         size = len(start) + PREFIX_SIZE

@@ -131,6 +131,10 @@ class RocksStore:
                 return
             yield key[len(prefix) :], value
 
+    def holds(self, prefix: bytes) -> bool:
+        """Whether there are entries under a prefix: the first key from there on tells."""
+        return next(self._walk(self._db.keys, prefix), b"").startswith(prefix)
+
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         """Each prefix is found by a seek behind the last one."""
         size, seek = len(start) + PREFIX_SIZE, start

@@ -103,7 +103,7 @@ class JoinOperator:
         # A timer that was set stays: it fires without effect.
         own = timestamp - timestamp % self._size
         near = [slot for slot in (own - self._size, own + self._size) if slot in self._rows.at]
-        restores = [self._rows.undo(slot, key or b"") for slot in (own, *near)]
+        restores = [self._rows.undo(slot, key or b"", _rows_as_they_are) for slot in (own, *near)]
 
         def take_back() -> None:
             for restore in restores:
@@ -188,6 +188,20 @@ class JoinOperator:
 
 def _none() -> None:
     return None
+
+
+def _rows_as_they_are(sides: list[list[JoinRow]] | None) -> Callable[[], list[list[JoinRow]] | None]:
+    """The snapshot of the rows of a key: a message adds rows and reports others, and changes nothing else of them."""
+    if sides is None:
+        return _none
+    kept = [[(row, row.reported) for row in rows] for rows in sides]
+
+    def restore() -> list[list[JoinRow]]:
+        for row, reported in chain.from_iterable(kept):
+            row.reported = reported
+        return [[row for row, _ in rows] for rows in kept]
+
+    return restore
 
 
 def _time(row: JoinRow) -> int:

@@ -146,6 +146,10 @@ class StatePages:
         pages = range(size.pages if size else 0)
         return iter(sorted(chain.from_iterable(self._page(prefix, number).items() for number in pages)))
 
+    def holds(self, prefix: bytes) -> bool:
+        """Whether there are entries under a prefix. No page is read."""
+        return prefix in self.index.prefixes
+
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         """The prefixes that begin with `start`, are PREFIX_SIZE bytes longer, and have entries; in order."""
         size = len(start) + PREFIX_SIZE
@@ -174,7 +178,8 @@ class StatePages:
             else:
                 entries[key] = value
         for prefix, entries in by_prefix.items():
-            self._write_prefix(prefix, entries)
+            if entries:
+                self._write_prefix(prefix, entries)
         self._blobs.put(_INDEX, _encode(self.index))
 
     def _write_prefix(self, prefix: bytes, changes: Mapping[bytes, bytes | None]) -> None:

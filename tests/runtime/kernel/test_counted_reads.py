@@ -21,4 +21,5 @@ def test_scans_read_through_and_are_not_counted() -> None:
     reads = CountedReads(store)
     assert list(reads.scan(b"p12345678\0")) == [(b"a", b"123")]
     assert list(reads.prefixes(b"p")) == list(store.prefixes(b"p"))
+    assert [reads.holds(b"p"), reads.holds(b"q")] == [store.holds(b"p"), store.holds(b"q")]
     assert reads.size == Size(0, 0)

@@ -36,6 +36,7 @@ def test_the_prefixes_that_have_entries_are_told_once_each() -> None:
     first, second = (b"t" + bytes([number]) * PREFIX_SIZE for number in (1, 2))
     store.write([(second, b"1", b""), (first, b"1", b""), (first, b"2", b""), (b"u" * 20, b"1", b"")])
     assert [*store.prefixes(b"t")] == [first, second]
+    assert [store.holds(prefix) for prefix in (first, b"t", b"none")] == [True, True, False]
 
 
 def test_a_store_outlives_a_sync_and_a_close_and_no_clear() -> None:

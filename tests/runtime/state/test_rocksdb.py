@@ -36,6 +36,10 @@ def test_the_entries_under_a_prefix_come_in_the_order_of_their_keys(store: Rocks
     assert list(store.scan(b"none")) == []
 
 
+def test_whether_a_prefix_has_entries_is_known(store: RocksStore) -> None:
+    assert [store.holds(prefix) for prefix in (b"a", b"b", b"0", b"aa", b"c")] == [True, True, False, False, False]
+
+
 def test_the_last_change_of_a_key_counts(store: RocksStore) -> None:
     store.write([(b"a", b"1", b"new"), (b"a", b"1", None), (b"a", b"2", None), (b"a", b"2", b"new")])
     assert list(store.scan(b"a")) == [(b"2", b"new")]

@@ -28,6 +28,10 @@ class WatchedStore:
         self._told("scan")
         return self._store.scan(prefix)
 
+    def holds(self, prefix: bytes) -> bool:
+        self._told("holds")
+        return self._store.holds(prefix)
+
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         self._told("prefixes")
         return self._store.prefixes(start)

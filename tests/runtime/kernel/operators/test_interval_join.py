@@ -243,6 +243,23 @@ def test_a_message_that_is_taken_back_leaves_nothing_behind(make: Any, how: str)
     assert [*join.restarted().backend.scan(b"")] == []
 
 
+@both
+def test_rows_that_a_message_reported_are_as_before_once_it_is_taken_back(make: Any) -> None:
+    join = LoneJoin(make, "outer")
+    join.left("l", 0)
+    join.right("r", 3)  # reports the first
+    join.take()
+    join.left("m", 2)
+    take_back = join.operator.undo(b"k", 4)
+    join.right("s", 4)
+    take_back()
+    join.take()
+    join.right("t", 5)
+    assert "mt" in [value for value, _ in join.take()]
+    join.advance(END)
+    assert join.take() == []
+
+
 STEPS = st.lists(
     st.one_of(st.tuples(st.sampled_from([LEFT, RIGHT]), st.integers(0, 60)), st.tuples(st.just(2), st.integers(0, 60))),
     max_size=30,

@@ -10,6 +10,8 @@ from msgspec import structs
 pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark is installed")
 
 from engines.spark_in_process import Blobs
+from fluvial.runtime.kernel.chunked_values import CHUNK, chunk_prefix
+from fluvial.runtime.kernel.state_cache import KeyedState
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.spark.worker import state_pages as pages
 from fluvial.runtime.spark.worker.state_pages import StatePages
@@ -57,6 +59,29 @@ def test_bytes_that_an_earlier_version_did_not_count_are_counted_once_pages_doub
     held = [*before.scan(b"w\0k")]
     assert len(held) == 11
     assert before.index.prefixes[b"w\0k"].bytes == sum(len(key) + len(value) for key, value in held)
+
+
+def test_a_batch_reads_no_page_of_large_values_that_it_does_not_use() -> None:
+    class Read(Blobs):
+        """Tells what was read."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.names: list[bytes] = []
+
+        def get(self, name: bytes) -> bytes | None:
+            self.names.append(name)
+            return super().get(name)
+
+    blobs = Read()
+    for key, value in ((b"large", bytes(10 * CHUNK)), (b"small", b"1"), (b"small", b"2")):
+        blobs.names.clear()
+        before = StatePages(blobs)
+        state = KeyedState("w", before, bytes, bytes, complete=not before.index.prefixes)
+        state.cache.fresh[key] = value
+        before.write(state.changes())
+        used = any(name.startswith(chunk_prefix(b"w\0k")) for name in blobs.names)
+        assert used == (key == b"large")
 
 
 def test_a_prefix_is_forgotten_as_a_whole() -> None:
