@@ -18,6 +18,7 @@ from ...dsl.serde import Serde, WrongKey, untyped_serde, value_serde
 from ...planner.flow import known_name
 from ...planner.stream_names import intermediate
 from ...planner.type_inference import flows, typed_by
+from .code.record_sizes import RecordTooLarge
 from .code.returned_values import (
     FUNCTIONS,
     ITERATORS,
@@ -47,6 +48,9 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
     """The hint for an error of an operator. `users` says that the error was raised in the user's code."""
     if isinstance(error, AlwaysTrueAnswer):
         return Hint("True or False, or what is as good as one of them", _to_answer(error.answer))
+    if isinstance(error, RecordTooLarge):
+        remedy = "make the value smaller" + (f", or {error.limit.remedy}" if error.limit.remedy else "")
+        return Hint(f"a record of {error.limit.largest:,} bytes at most: key, value and headers together", remedy)
     if isinstance(error, UnencodableIdentity):
         return Hint(f"a value of type {error.serde}, as declared", "correct the function of by=, or by_type=")
     if isinstance(error, UnencodableValue):

@@ -38,6 +38,7 @@ from ..systems.provisioning import (
     make_changelogs,
     make_streams,
     outputs_of,
+    record_limits,
     refuse_other_counts,
     table_streams,
 )
@@ -116,7 +117,7 @@ def _prepare(
     refuse_impossible(plan, system, settings)
     make_streams(plan, system.admin())
     inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped", clock=machine.clock)
-    outputs = _output_producer(system, settings, stack)
+    outputs = _output_producer(plan, system, settings, stack)
     guard = stack.enter_context(join(plan, system, container_id, until, machine))
     stack.enter_context(guard.fences_explained())
     if guard.membership.done:
@@ -200,11 +201,11 @@ def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
     refuse_other_counts(plan, settings)
 
 
-def _output_producer(system: System, settings: Settings, stack: ExitStack) -> RecordProducer | None:
+def _output_producer(plan: Plan, system: System, settings: Settings, stack: ExitStack) -> RecordProducer | None:
     """The producer of outputs that are in no transaction. It connects while the container joins the run."""
     if not isinstance(system, ProducingSystem) or settings.guarantee == "exactly_once":
         return None
-    producer = system.record_producer()
+    producer = system.record_producer(streams=outputs_of(plan))
     stack.callback(producer.close)
     return producer
 
@@ -228,11 +229,13 @@ def open_commits(
         for id in member.fenced:
             system.record_producer(id).close()
         longest = _longest(plan, settings) if outputs is None else timedelta(0)
-        producer = system.record_producer(member.transactional_id, longest=longest)
+        written = [*changelogs_of(plan), *(outputs_of(plan) if outputs is None else ())]
+        producer = system.record_producer(member.transactional_id, longest=longest, streams=written)
         stack.callback(producer.close)
         # Before the event loop runs: in an outage of the brokers the first `send` would hold up asynchronous calls.
-        producer.learn(changelogs_of(plan))
-        (outputs or producer).learn(outputs_of(plan))
+        producer.learn(written)
+        if outputs is not None:
+            outputs.learn(outputs_of(plan))
         return ChangelogCommit(
             plan.name,
             system,
@@ -266,8 +269,11 @@ def make_tasks(
     if written and not stored:
         raise _another_wrote(plan, written)
     remotes: RemoteTableClients = {}
+    limits = record_limits(plan, admin)
     programs = {
-        stage.id: compile_stage(plan, stage.id, _clocks(plan, stage.inputs), trailers=True, remotes=remotes)
+        stage.id: compile_stage(
+            plan, stage.id, _clocks(plan, stage.inputs), trailers=True, remotes=remotes, limits=limits
+        )
         for stage in plan.stages
     }
 

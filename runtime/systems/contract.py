@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Literal, Protocol, runtime_checkable
 
 from ...dsl.message import Record
+from ..size_limit import SizeLimit
 
 StreamPartition = tuple[str, int]
 """A partition of a stream: (stream, partition number from 0)."""
@@ -79,6 +80,11 @@ class Admin(Protocol):
 
     def checkpoints(self, group: str) -> dict[str, bytes]:
         """The last checkpoint of each task of a group, by task name."""
+        ...
+
+    def record_limits(self, streams: Collection[str]) -> dict[str, SizeLimit]:
+        """The limits of the records of these streams. A stream without a limit, and one of which none
+        is known, is left out."""
         ...
 
 
@@ -341,8 +347,14 @@ class ProducingSystem(System, Protocol):
         ...
 
     def record_producer(
-        self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
+        self,
+        transactional_id: str | None = None,
+        *,
+        longest: timedelta = timedelta(0),
+        once: bool = True,
+        streams: Collection[str] = (),
     ) -> RecordProducer:
         """`longest` bounds the time from `begin` to `commit`. Without `once` the producer is ready sooner, but after an
-        error its records may arrive twice, and in another order."""
+        error its records may arrive twice, and in another order. `streams` exist and are those that it will write to,
+        as far as they are known now."""
         ...

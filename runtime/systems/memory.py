@@ -1,13 +1,14 @@
 """The system `memory`: streams in this process, with the guarantees of the other systems, for tests."""
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from threading import Condition
 
 from ...dsl.message import Record
+from ..size_limit import SizeLimit
 from .contract import OtherWriters, RecordBatch, StreamPartition, StreamUse, no_others
 from .errors import (
     already_claimed,
@@ -109,6 +110,11 @@ class MemoryAdmin:
         """The checkpoints of a group, by task."""
         with self._memory.changed:
             return {task: data for task, data in self._memory.checkpoints.get(group, {}).items() if data}
+
+    def record_limits(self, streams: Collection[str]) -> dict[str, SizeLimit]:
+        """No limits: a record may be as large as the memory."""
+        del streams
+        return {}
 
 
 class MemoryConsumer:

@@ -8,6 +8,7 @@ from ...planner.partition_counts import counts
 from ...planner.plan import Plan, StreamKind
 from ...planner.settings import Settings
 from ...planner.stream_names import checkpoints, intermediate
+from ..size_limit import SizeLimit
 from .contract import Admin, StreamPartition
 
 
@@ -48,6 +49,11 @@ def make_changelogs(plan: Plan, admin: Admin) -> None:
 def outputs_of(plan: Plan) -> list[str]:
     """The streams that a run makes and writes messages to."""
     return [stream.name for stream in plan.streams if stream.kind != "source"]
+
+
+def record_limits(plan: Plan, admin: Admin, *, without: StreamKind | None = None) -> dict[str, SizeLimit]:
+    """The limits of the records that a run writes, by stream, where there are some; except those of kind `without`."""
+    return admin.record_limits([stream.name for stream in plan.streams if stream.kind not in ("source", without)])
 
 
 def changelogs_of(plan: Plan) -> list[str]:

@@ -78,10 +78,11 @@ def test_what_an_output_does_to_messages_is_named(fluvial: Fluvial, broker: Brok
     assert "  to do: nothing if each key is one row, of which the last counts; else kafka-configs.sh" in ended.out
     assert "✓ output: counts accepts timestamps up to 3600000 ms ahead" in ended.out
     broker.remove_topics("counts")
-    make(broker, "counts", message_timestamp_type="LogAppendTime")
+    make(broker, "counts", message_timestamp_type="LogAppendTime", max_message_bytes="20000")
     ended = fluvial("check", "letters.py", "--system", url)
     assert ended.code == 0
     assert "! output: counts replaces the time of each message by that of its writing" in ended.out
+    assert "✓ output: counts takes records of up to 20000 bytes (max.message.bytes); a larger one is" in ended.out
 
 
 @pytest.mark.kafka

@@ -26,7 +26,7 @@ from engines.comparing import assert_same
 from engines.targets import contents, write
 from engines.visits_on_spark import small, visits
 from explained import assert_explains
-from fluvial.dsl import Message, MessageError, Pipeline, SystemProblem, count, dead_letter, tumbling
+from fluvial.dsl import Message, MessageError, Pane, Pipeline, SystemProblem, collect, count, dead_letter, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, run
@@ -354,3 +354,29 @@ def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run(
         run(pipeline, engine="spark", system=kafka, settings=small(tmp_path), spark=spark, progress=act)
     assert "--engine spark --system kafka:" in str(raised.value)
     assert str(raised.value).endswith(" --all")
+
+
+def test_a_record_that_its_topic_does_not_take_fails_its_message_alone(
+    broker: Broker, kafka: KafkaSystem, spark: "SparkSession", name: str, tmp_path: Path
+) -> None:
+    output, panes = (broker.make_topic(max_message_bytes="20000") for _ in range(2))
+    lines = [f"{size} {number}" for number, size in enumerate([19_000, 21_000, *[300] * 200])]
+    write(kafka, {f"{name}.in": [[(b"k", line.encode(), 1, ()) for line in lines]]})
+    pipeline = Pipeline(name, on_error=dead_letter())
+    texts = pipeline.stream(f"{name}.in", value=str, key=str).map(grown)
+    texts.send_to(output)
+    texts.window(tumbling(timedelta(seconds=1)), collect(), id="all").map(joined_text).send_to(panes)
+    report = run(pipeline, engine="spark", system=kafka, until="end", settings=small(tmp_path), spark=spark)
+    assert len(contents(kafka, output)) == 201
+    assert contents(kafka, panes) == []
+    assert sum(report.failed.values()) == 2
+    errors = [dict(headers)["fluvial-error"] for _, _, _, headers in contents(kafka, f"{name}-dead-letters")]
+    assert sorted(error.split(b" ")[5] for error in errors) == sorted([output.encode(), panes.encode()])
+
+
+def grown(line: str) -> str:
+    return "x" * int(line.partition(" ")[0])
+
+
+def joined_text(pane: Pane[str, list[str]]) -> str:
+    return "".join(pane.value)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from ...size_limit import SizeLimit
 from .source_text import CodePath, SourceText, Variables
 from .stage_graph import StageGraph
 
@@ -19,6 +20,11 @@ class CodeWriter(Protocol):
     @property
     def trailers(self) -> bool:
         """Whether records of intermediate streams end in a trailer."""
+        ...
+
+    @property
+    def limits(self) -> Mapping[str, SizeLimit]:
+        """The limit of the records that an operator writes, by id, where there is one."""
         ...
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 from ....dsl.remote_table import RemoteTable
 from ....planner.flow import Flow
 from ....planner.plan import Plan
+from ...size_limit import SizeLimit
 from ..operators.remote_tables import RemoteTableClient
 from .stage_graph import StageGraph
 
@@ -18,7 +19,8 @@ RemoteTableClients = dict[RemoteTable[Any, Any], RemoteTableClient]
 @dataclass(frozen=True, slots=True)
 class Program:
     """A compiled stage. `takes_back` says that effects of a message on state may have to be taken back. `trailers` says
-    that records of intermediate streams carry the watermark. `flows` has the types that each operator emits."""
+    that records of intermediate streams carry the watermark. `flows` has the types that each operator emits. `limits`
+    are those of the records that an operator writes, by id, and of DEAD_LETTERS."""
 
     plan: Plan
     stage: str
@@ -28,6 +30,7 @@ class Program:
     trailers: bool
     takes_back: bool
     remotes: RemoteTableClients = field(default_factory=dict)
+    limits: Mapping[str, SizeLimit] = field(default_factory=dict)
 
     def remote(self, table: RemoteTable[Any, Any]) -> RemoteTableClient:
         """The client of a remote table. Programs with the same `remotes` share it."""

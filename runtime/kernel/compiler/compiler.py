@@ -11,6 +11,7 @@ from types import CodeType
 from ....dsl.operators import Operator
 from ....planner.plan import Plan
 from ....planner.type_inference import flows
+from ...size_limit import SizeLimit
 from ..code.program import Program, RemoteTableClients
 from ..code.source_code import write_source
 from ..code.source_text import CodePath, SourceText, Variables, compiled
@@ -19,6 +20,7 @@ from ..kinds import KERNEL_KINDS
 from ..time.border_watermarks import TRAILER_SIZE
 from ..time.stage_input import StageInput, TimeSource
 from .graph_builder import build_stage_graph
+from .stream_limits import limits_of_operators
 
 
 def compile_stage(
@@ -28,22 +30,26 @@ def compile_stage(
     *,
     trailers: bool,
     remotes: RemoteTableClients | None = None,
+    limits: Mapping[str, SizeLimit] | None = None,
 ) -> Program:
     """Compile a stage. `clocks` says where the time of each input comes from, and `trailers` whether records of
-    intermediate streams carry the watermark. Programs with the same `remotes` share the clients of remote tables."""
+    intermediate streams carry the watermark. Programs with the same `remotes` share the clients of remote tables.
+    `limits` are those of the records of streams, where a stream has one."""
     graph = build_stage_graph(plan, stage, dict(clocks))
     shared = {} if remotes is None else remotes
-    compiler = Compiler(graph, trailers)
+    of_operators = limits_of_operators(graph, limits or {}, trailers)
+    compiler = Compiler(graph, trailers, of_operators)
     code = compiler.compile()
-    return Program(plan, stage, graph, code, flows(plan.pipeline), trailers, compiler.takes_back, shared)
+    return Program(plan, stage, graph, code, flows(plan.pipeline), trailers, compiler.takes_back, shared, of_operators)
 
 
 class Compiler:
     """Writes the code of one stage. `number[id]` distinguishes the variables of an operator from those of others."""
 
-    def __init__(self, graph: StageGraph, trailers: bool) -> None:
+    def __init__(self, graph: StageGraph, trailers: bool, limits: Mapping[str, SizeLimit]) -> None:
         self.graph = graph
         self.trailers = trailers
+        self.limits = limits
         self.text = SourceText()
         self.takes_back = bool(graph.tracked)
         """Whether effects of a message on state may have to be taken back."""

@@ -6,6 +6,7 @@ from typing import Any, cast
 from ....dsl import operators as ops
 from ....dsl.annotations import UNKNOWN
 from ....dsl.serde import Serde, key_serde, untyped_serde, value_serde
+from ..code.record_sizes import CheckSize, size_check
 from ..environment import StageEnvironment
 from ..operators.tables import TableOperator
 
@@ -29,6 +30,20 @@ def key_decoder(environment: StageEnvironment, operator: ops.Operator) -> Callab
 def serde_of(type_: Any) -> Serde[Any]:
     """The serde of values of a type, which may be unknown."""
     return untyped_serde() if type_ is UNKNOWN else value_serde(type_)
+
+
+def bind_size_check(environment: StageEnvironment, operator: Any) -> dict[str, Any]:
+    """The check of the size of the records that an operator writes, which the code calls `check_size`; nothing where
+    their stream has no limit."""
+    check = size_check_of(environment, operator.id)
+    return {} if check is None else {"check_size": check}
+
+
+def size_check_of(environment: StageEnvironment, id: str) -> CheckSize | None:
+    """The check of the size of the records that an operator writes; None where their stream has no limit."""
+    program = environment.program
+    limit = program.limits.get(id)
+    return None if limit is None else size_check(program.plan.operator(id).writes[0], limit)
 
 
 def schedule_of(environment: StageEnvironment, operator: ops.Operator) -> Callable[[int], None]:

@@ -10,31 +10,29 @@ from ..code.code_writer import CodeWriter
 from ..code.source_text import CodePath, Variables
 from ..environment import StageEnvironment
 from ..time.border_watermarks import pack_trailer, with_trailer
+from .binding import bind_size_check
 from .row import KernelKind
-from .writing import encoded, output, watermark_at
+from .writing import RecordCode, record_output, watermark_at
 
 
-def _partitioned_record(writer: CodeWriter, path: CodePath, operator: ops.PartitionBy, names: Variables) -> str:
+def _new_key(writer: CodeWriter, operator: ops.PartitionBy, names: Variables) -> str:
     n = writer.number[operator.id]
-    key, rest = f"key_{n}(f_{n}({names.value}))", f"{names.timestamp}, {names.headers}"
-    return _border_record(writer, path, operator, names, key, rest)
+    return f"key_{n}(f_{n}({names.value}))"
 
 
-def _broadcast_record(writer: CodeWriter, path: CodePath, operator: ops.Broadcast, names: Variables) -> str:
-    return _border_record(writer, path, operator, names, names.key, f"{names.timestamp}, {names.headers}")
+def _kept_key(_: CodeWriter, __: ops.Broadcast, names: Variables) -> str:
+    return names.key
 
 
-def _border_record(
-    writer: CodeWriter, path: CodePath, operator: Operator, names: Variables, key: str, rest: str
-) -> str:
+def _border_record(writer: CodeWriter, path: CodePath, operator: Operator, names: Variables, parts: RecordCode) -> str:
     """The expression of a record for an intermediate stream. The record of a message in flight gets its trailer when it
     is released."""
-    n = writer.number[operator.id]
+    key, rest = parts.key, f"{names.timestamp}, {parts.headers}"
     if not writer.trailers or path.tracked:
-        return f"({key}, {encoded(writer, operator, names)}, {rest})"
+        return f"({key}, {parts.value_or_none}, {rest})"
     trailer = f"pack_trailer(producer, {watermark_at(writer, path, operator)})"
-    whole = f"({key}, encode_{n}({names.value}) + {trailer}, {rest})"
-    return f"{whole} if {names.value} is not None else with_trailer(({key}, None, {rest}), {trailer})"
+    whole = f"({key}, {parts.value} + {trailer}, {rest})"
+    return f"{whole} if {parts.present} is not None else with_trailer(({key}, None, {rest}), {trailer})"
 
 
 def _bind_border(environment: StageEnvironment, operator: ops.Border) -> dict[str, Any]:
@@ -48,7 +46,7 @@ def _bind_border(environment: StageEnvironment, operator: ops.Border) -> dict[st
 
     encode = value_serde(program.flows[operator.id].value).encode
     bound = {"out": records.append, "list": records, "release": release if program.trailers else records.append}
-    return {**bound, "encode": encode}
+    return {**bound, **bind_size_check(environment, operator), "encode": encode}
 
 
 def _bind_partition_by(environment: StageEnvironment, operator: ops.PartitionBy) -> dict[str, Any]:
@@ -57,6 +55,6 @@ def _bind_partition_by(environment: StageEnvironment, operator: ops.PartitionBy)
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {
-    ops.PartitionBy: KernelKind(write=output(_partitioned_record), bind=_bind_partition_by),
-    ops.Broadcast: KernelKind(write=output(_broadcast_record), bind=_bind_border),
+    ops.PartitionBy: KernelKind(write=record_output(_new_key, _border_record), bind=_bind_partition_by),
+    ops.Broadcast: KernelKind(write=record_output(_kept_key, _border_record), bind=_bind_border),
 }

@@ -8,14 +8,17 @@ from ....dsl.operators import Operator
 from ..code.code_writer import CodeWriter
 from ..code.source_text import CodePath, Variables
 from ..environment import StageEnvironment
-from .binding import key_decoder, serde_of
+from .binding import bind_size_check, key_decoder, serde_of
 from .row import KernelKind
-from .writing import encoded, output
+from .writing import RecordCode, output, record_output
 
 
-def _output_record(writer: CodeWriter, _: CodePath, operator: ops.SendTo, names: Variables) -> str:
-    key = f"encode_key(f_{writer.number[operator.id]}({names.value}))" if operator.key else names.key
-    return f"({key}, {encoded(writer, operator, names)}, {names.timestamp}, {names.headers})"
+def _output_key(writer: CodeWriter, operator: ops.SendTo, names: Variables) -> str:
+    return f"encode_key(f_{writer.number[operator.id]}({names.value}))" if operator.key else names.key
+
+
+def _output_record(_: CodeWriter, __: CodePath, ___: ops.SendTo, names: Variables, parts: RecordCode) -> str:
+    return f"({parts.key}, {parts.value_or_none}, {names.timestamp}, {parts.headers})"
 
 
 def _sink_message(writer: CodeWriter, _: CodePath, operator: ops.SinkTo, names: Variables) -> str:
@@ -30,7 +33,7 @@ def _bind_send_to(environment: StageEnvironment, operator: ops.SendTo) -> dict[s
     flow = environment.program.flows[operator.id]
     encode = serde_of(flow.value if operator.value is None else operator.value).encode
     bound = {"out": records.append, "list": records, "release": records.append}
-    return {**bound, "f": operator.key, "encode": encode}
+    return {**bound, **bind_size_check(environment, operator), "f": operator.key, "encode": encode}
 
 
 def _bind_sink(environment: StageEnvironment, operator: ops.SinkTo) -> dict[str, Any]:
@@ -41,6 +44,6 @@ def _bind_sink(environment: StageEnvironment, operator: ops.SinkTo) -> dict[str,
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {
-    ops.SendTo: KernelKind(write=output(_output_record), bind=_bind_send_to),
+    ops.SendTo: KernelKind(write=record_output(_output_key, _output_record), bind=_bind_send_to),
     ops.SinkTo: KernelKind(write=output(_sink_message), bind=_bind_sink),
 }

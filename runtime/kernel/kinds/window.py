@@ -21,7 +21,7 @@ from ..windows.triggered import TriggeredWindowOperator
 from ..windows.triggered_sessions import TriggeredSessionOperator
 from ..windows.triggers import AT_ONCE, NEVER
 from ..windows.tumbling import TumblingOperator
-from .binding import schedule_of, serde_of
+from .binding import schedule_of, serde_of, size_check_of
 from .row import KernelKind
 from .writing import after_firing, write_stateful
 
@@ -83,14 +83,18 @@ def _late(
     serde, name = serde_of(type_), f"the stream {operator.late_to}"
     records = environment.outputs.of(operator.id)
     counts, id, send = environment.counts.late, operator.id, operator.late_to is not None
+    check = size_check_of(environment, operator.id)
 
     def late(key: bytes, value: Any, timestamp: int, headers: Headers) -> None:
         counts[id] = counts.get(id, 0) + 1
         if send:
             try:
-                records.append((key, None if value is None else serde.encode(value), timestamp, headers))
+                data = None if value is None else serde.encode(value)
             except Exception as error:
                 raise UnencodableValue(value, name, serde.name, error) from error
+            if check is not None:
+                check(key, data, headers)
+            records.append((key, data, timestamp, headers))
 
     return late
 

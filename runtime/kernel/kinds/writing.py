@@ -1,10 +1,12 @@
 """Parts of the compiled code that several kinds of operators share."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ....dsl.operators import Operator
 from ..code.code_writer import CodeWriter
+from ..code.record_sizes import may_be_large
 from ..code.source_text import CodePath, Variables
 from .row import WriteCode
 
@@ -69,16 +71,67 @@ def output(record: Callable[[CodeWriter, CodePath, Any, Variables], str]) -> Wri
     """A writer for an operator that adds a record to its list of outputs; `record` returns its expression."""
 
     def write(writer: CodeWriter, path: CodePath, operator: Operator, names: Variables, depth: int) -> None:
-        n = writer.number[operator.id]
-        expression = record(writer, path, operator, names)
-        code = (
-            f"in_flight.effects.append(({operator.id!r}, release_{n}, ({expression},)))"
-            if path.tracked
-            else f"out_{n}({expression})"
-        )
-        path.text.add(depth, code, operator.id)
+        _write_out(writer, path, operator, record(writer, path, operator, names), depth)
 
     return write
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCode:
+    """The expressions of a record that is made: its key, its headers, and its value where `present` is not None."""
+
+    key: str
+    present: str
+    value: str
+    headers: str
+
+    @property
+    def value_or_none(self) -> str:
+        """The expression of the value, None where there is none."""
+        return self.value if self.value == self.present else f"None if {self.present} is None else {self.value}"
+
+
+Key = Callable[[CodeWriter, Any, Variables], str]
+"""Returns the expression of the key of a record."""
+Whole = Callable[[CodeWriter, CodePath, Any, Variables, RecordCode], str]
+"""Returns the expression of a record."""
+
+
+def record_output(key: Key, whole: Whole) -> WriteCode:
+    """A writer for an operator that adds a record for a stream to its list of outputs. Where the stream has a limit,
+    the size of the record is checked before."""
+
+    def write(writer: CodeWriter, path: CodePath, operator: Operator, names: Variables, depth: int) -> None:
+        n = writer.number[operator.id]
+        parts = RecordCode(key(writer, operator, names), names.value, f"encode_{n}({names.value})", names.headers)
+        if operator.id in writer.limits:
+            parts = _write_check(writer, path, operator, parts, depth)
+        _write_out(writer, path, operator, whole(writer, path, operator, names, parts), depth)
+
+    return write
+
+
+def _write_check(writer: CodeWriter, path: CodePath, operator: Operator, parts: RecordCode, depth: int) -> RecordCode:
+    """Write the check of the size of a record. Returns the record with its key and its value in variables."""
+    n, text, id = writer.number[operator.id], path.text, operator.id
+    key, value = parts.key, f"e_{n}"
+    if not key.isidentifier():
+        key = f"q_{n}"
+        text.add(depth, f"{key} = {parts.key}", id)
+    text.add(depth, f"{value} = {parts.value_or_none}", id)
+    text.add(depth, f"if {may_be_large(writer.limits[id], key, value, parts.headers)}:", id)
+    text.add(depth + 1, f"check_size_{n}({key}, {value}, {parts.headers})", id)
+    return RecordCode(key, value, value, parts.headers)
+
+
+def _write_out(writer: CodeWriter, path: CodePath, operator: Operator, expression: str, depth: int) -> None:
+    n = writer.number[operator.id]
+    code = (
+        f"in_flight.effects.append(({operator.id!r}, release_{n}, ({expression},)))"
+        if path.tracked
+        else f"out_{n}({expression})"
+    )
+    path.text.add(depth, code, operator.id)
 
 
 def encoded(writer: CodeWriter, operator: Operator, names: Variables) -> str:

@@ -10,10 +10,13 @@ from struct import Struct as Layout
 import msgspec
 
 from ....dsl.message import Record
+from ...size_limit import HEADER_BYTES
 
 TRAILER_HEADER = "fluvial-stamp"
 _LAYOUT = Layout(">Iq")
 TRAILER_SIZE = _LAYOUT.size
+TRAILER_BYTES = TRAILER_SIZE + len(TRAILER_HEADER) + HEADER_BYTES
+"""What a record gets longer by its trailer, at most."""
 _PRODUCERS = 1 << 24
 """More than a stage ever has. Text that another program wrote into the stream would decode as a larger number."""
 

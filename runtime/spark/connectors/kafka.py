@@ -112,9 +112,8 @@ class KafkaConnection:
 
     def outputs(self, query: QueryPlan) -> Outputs:
         """Writes the outputs within the tasks of Spark, as they come."""
-        return KafkaOutputs(
-            {stream.name: stream.partitions for stream in query.plan.streams}, settings_text(self._kafka.settings)
-        )
+        written = (stream for stream in query.plan.streams if stream.kind not in ("source", "intermediate"))
+        return KafkaOutputs({stream.name: stream.partitions for stream in written}, settings_text(self._kafka.settings))
 
     def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
         """What Spark calls with each batch: it runs the batch and saves its counts beside the checkpoint."""

@@ -51,14 +51,14 @@ def run_batch(rows: "DataFrame", batch: int, file: Path) -> None:
     write(file, msgspec.json.encode(written))
 
 
-_PRODUCERS: dict[tuple[int, str], KafkaRecordProducer] = {}
-"""One idle producer for each process and settings. Spark uses a worker process for many tasks, and to connect takes
-long."""
+_PRODUCERS: dict[tuple[object, ...], KafkaRecordProducer] = {}
+"""One idle producer for each process, settings and outputs. Spark uses a worker process for many tasks, and to connect
+takes long."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaOutputs:
-    """Outputs that send messages to Kafka. `partitions` are the partition counts of streams, `settings` the settings of
+    """Outputs that send messages to Kafka. `partitions` are the partition counts of their streams, `settings` those of
     the cluster as text."""
 
     partitions: Mapping[str, int]
@@ -67,8 +67,10 @@ class KafkaOutputs:
     @contextmanager
     def __call__(self) -> Iterator[Output]:
         """Open the outputs for one task of Spark. They are written when the context closes without an error."""
-        key = (os.getpid(), self.settings)
-        producer = _PRODUCERS.pop(key, None) or KafkaRecordProducer(Cluster(parse_settings(self.settings)))
+        key = (os.getpid(), self.settings, *self.partitions)
+        producer = _PRODUCERS.pop(key, None)
+        if producer is None:
+            producer = KafkaRecordProducer(Cluster(parse_settings(self.settings)), streams=tuple(self.partitions))
 
         def send(messages: Messages, _: int) -> tuple[Row, ...]:
             for partition, records in by_partition(messages, self.partitions):

@@ -21,6 +21,7 @@ from ...kernel.compiler.compiler import compile_stage
 from ...kernel.state_cache import Size
 from ...kernel.time.stage_input import TimeSource
 from ...process.user_modules import installed_folders, is_hidden, own_paths, prefer_own_modules, refuse_taken
+from ...size_limit import SizeLimit
 from ..atomic_file import write
 from . import pickling
 from .levels import Levels
@@ -32,7 +33,8 @@ class PlanBundle:
     """All that workers need to know of a query.
 
     `cache` limits the unchanged state that a bucket keeps decoded. `resets` counts how often an operator's state was
-    removed: a bucket with a lower count removes its state of that operator.
+    removed: a bucket with a lower count removes its state of that operator. `limits` are those of the records that
+    leave the query, by stream.
     """
 
     plan: Plan
@@ -41,13 +43,14 @@ class PlanBundle:
     cache: Size
     resets: Mapping[str, int] = field(default_factory=dict)
     keeps_at_end: bool = True
+    limits: Mapping[str, SizeLimit] = field(default_factory=dict)
 
     def program(self, stage: str, remotes: RemoteTableClients | None = None) -> Program:
         """A stage, compiled. At level 0 the messages of a source have their own times; at later levels producers report
         watermarks."""
         clock: TimeSource = "source" if self.levels.of_stage[stage] == 0 else "given"
         clocks: dict[str, TimeSource] = dict.fromkeys(self.plan.stage(stage).inputs, clock)
-        return compile_stage(self.plan, stage, clocks, trailers=False, remotes=remotes)
+        return compile_stage(self.plan, stage, clocks, trailers=False, remotes=remotes, limits=self.limits)
 
 
 def pack(bundle: PlanBundle) -> ShippedPlan:

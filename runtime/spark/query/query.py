@@ -12,7 +12,7 @@ from ....planner.settings import Settings
 from ...kernel.state_cache import Size
 from ...preflight.state_compatibility import reset_command
 from ...systems.contract import System
-from ...systems.provisioning import table_streams
+from ...systems.provisioning import record_limits, table_streams
 from ..atomic_file import read, write
 from ..lowering.lowering import levels
 from ..lowering.packaging import PlanBundle, pack, write_shipped_plan
@@ -41,7 +41,9 @@ def prepare(
     cache = Size(settings.cached_entries, settings.cached_bytes)
     resets = {} if record is None else record.resets
     keeps = not settings.forget_at_end
-    bundle = PlanBundle(plan, query_levels, settings.spark_buckets, cache, resets, keeps)
+    # Messages between stages stay in the query, which takes any.
+    limits = record_limits(plan, connection.system.admin(), without="intermediate")
+    bundle = PlanBundle(plan, query_levels, settings.spark_buckets, cache, resets, keeps, limits)
     shipped = write_shipped_plan(pack(bundle), folder)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")

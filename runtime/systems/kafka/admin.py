@@ -7,12 +7,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from ....planner import stream_names as names
+from ...size_limit import SizeLimit
 from ..contract import StreamDescription, StreamPartition, StreamUse, StreamWarning
 from ..errors import check_stream, other_count
 from .clients import read_committed_client
 from .cluster import Cluster, Topic, described
 from .consumer import KafkaConsumer
 from .group_offsets import GroupOffsets
+from .record_limits import limit_of
 from .requests import NEVER, answer
 from .topics import check_settings, settings_for, warnings_of
 
@@ -99,6 +101,11 @@ class KafkaAdmin:
         finally:
             consumer.close()
         return checkpoints
+
+    def record_limits(self, streams: Collection[str]) -> dict[str, SizeLimit]:
+        """The limits of the records of these topics, as the topics and the client are set now."""
+        known, conf = self._cluster.known_settings(streams), self._settings.conf
+        return {stream: limit_of(stream, settings, conf) for stream, settings in known.items()}
 
     def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
         """Describe these topics; those that do not exist are left out. Old brokers report no ids."""

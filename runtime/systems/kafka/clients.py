@@ -67,12 +67,18 @@ _CONSUMER_ALWAYS: Mapping[str, object] = {
     "enable.partition.eof": True,  # a position passes the gaps that compaction leaves at the end
     "auto.offset.reset": "error",  # else records that are gone would be skipped in silence
 }
+LONGEST_RECORD = 32 << 20
+"""The client's default for `message.max.bytes`. The topic says how long a message may be: the default of librdkafka is
+less than the brokers'."""
+
+LONGEST_BATCH = 1_000_000
+"""The client's default for `batch.size`."""
+
 _PRODUCER: Mapping[str, object] = {
     "linger.ms": 5,
     "queue.buffering.max.messages": 0,  # no limit: the bytes below are the limit
     "queue.buffering.max.kbytes": 65_536,
-    # The topic says how long a message may be, and the brokers refuse it: the client's default is less than theirs.
-    "message.max.bytes": 32 << 20,
+    "message.max.bytes": LONGEST_RECORD,
 }
 _PRODUCER_ALWAYS: Mapping[str, object] = {
     # A call for each record takes 0.3 us, a third of what it takes to send it.
@@ -159,13 +165,15 @@ def producer_client(
     longest: timedelta = timedelta(0),
     *,
     once: bool = True,
+    batch: int = LONGEST_BATCH,
 ) -> Producer:
     """A client that writes. `longest` bounds the time of a transaction that meets no errors. Without `once` the client
-    may write a record twice."""
+    may write a record twice. `batch` is how many bytes of several records it puts into one, unless the user says."""
     patience = max(1_000, int(1000 * settings.give_up_after))
     conf: dict[str, Any] = {
         **_COMMON,
         **_PRODUCER,
+        "batch.size": batch,
         **settings.conf,
         **_PRODUCER_ALWAYS,
         **_connection_settings(settings, monitor),

@@ -11,6 +11,7 @@ from ...process.machine import THIS_MACHINE, Machine
 from ..contract import StreamPartition
 from ..errors import unknown_partition, unknown_stream
 from .clients import LOG, admin_api
+from .errors import GONE, RETRIED
 from .offsets import TopicOffsets
 from .requests import NEVER, RequestClient, answer
 from .settings import KafkaSettings
@@ -77,6 +78,13 @@ class Cluster:
 
         return self.request(f"tell the settings of the topic {stream!r}", send)
 
+    def known_settings(self, streams: Collection[str]) -> dict[str, dict[str, str | None]]:
+        """The settings of these topics, by one request. A topic whose settings the cluster would not tell is left out:
+        the user may lack the permission."""
+        if not streams:
+            return {}
+        return self.request("tell the settings of topics", lambda client, seconds: told(client, streams, seconds))
+
     def check(self, places: Iterable[StreamPartition]) -> None:
         """Raise SystemProblem for a topic or partition that does not exist."""
         counts: dict[str, int] = {}
@@ -111,8 +119,8 @@ class KnownTopics:
     def learn(self, streams: Collection[str]) -> None:
         """Ask for these topics now. One that does not exist stays unknown."""
         self._counts |= {name: topic.partitions for name, topic in self._cluster.describe_all(streams).items()}
-        for stream in streams:
-            self.latest(stream)
+        known = self._cluster.known_settings(streams)
+        self._ahead |= {stream: most_ahead(known[stream]) if stream in known else None for stream in streams}
 
     def latest(self, stream: str) -> int | None:
         """The latest timestamp that a topic accepts now, in ms since epoch; None where it accepts any."""
@@ -151,3 +159,17 @@ def described(client: AdminClient, streams: Collection[str], seconds: float) -> 
             led = all(partition.leader is not None for partition in topic.partitions)
             topics[stream] = Topic(str(topic.topic_id), len(topic.partitions), led)
     return topics
+
+
+def told(client: AdminClient, streams: Collection[str], seconds: float) -> dict[str, dict[str, str | None]]:
+    """The settings of those of these topics that exist, and whose settings the user may read."""
+    resources = [admin_api.ConfigResource(admin_api.ResourceType.TOPIC, stream) for stream in streams]
+    settings: dict[str, dict[str, str | None]] = {}
+    for resource, asked in client.describe_configs(resources, request_timeout=NEVER).items():
+        try:
+            settings[resource.name] = {name: entry.value for name, entry in answer(client, asked, seconds).items()}
+        except KafkaException as caught:
+            if caught.args[0].code() in RETRIED - GONE:
+                raise
+            LOG.info("the settings of the topic %s are not known: %s", resource.name, caught.args[0].str())
+    return settings

@@ -120,7 +120,8 @@ _REMEDIES: Mapping[int, str] = {
     KafkaError.GROUP_AUTHORIZATION_FAILED: "choose a group.id, among the settings of the client, that is allowed",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "let the user of this pipeline write idempotently and create topics",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "let the user of this pipeline write with transactional ids",
-    KafkaError.MSG_SIZE_TOO_LARGE: "raise message.max.bytes of the client and max.message.bytes of the topic",
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the topic and message.max.bytes of the client; start "
+    "again if max.message.bytes was lowered during the run, which reads it once; a batch.size of yours must be less",
     KafkaError.INVALID_TIMESTAMP: "start the pipeline again if message.timestamp.after.max.ms of the topic was lowered "
     "during the run, which reads it once for each topic; else raise message.timestamp.before.max.ms",
     KafkaError.INVALID_REPLICATION_FACTOR: "set replication.factor among the settings of topics",

@@ -15,6 +15,7 @@ from ..contract import StreamPartition
 from .clients import LOG, ConnectionMonitor, producer_client
 from .cluster import Cluster, KnownTopics
 from .errors import FENCED, GONE, PURGED, RETRIED, TRANSIENT, fenced, out_of_reach, refused
+from .record_limits import batch_of
 from .records import headers_for, stamped
 
 T = TypeVar("T")
@@ -45,7 +46,8 @@ class KafkaRecordProducer:
     `producer.id.expiration.ms` of the brokers (a day), records that a broker had accepted when it was killed may arrive
     twice. State of an open transaction does not expire.
 
-    A new producer with a transactional id fences all earlier producers with that id.
+    A new producer with a transactional id fences all earlier producers with that id. It asks how much the topics of
+    `streams` take at once, so that it sends no more.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class KafkaRecordProducer:
         *,
         longest: timedelta = timedelta(0),
         once: bool = True,
+        streams: Collection[str] = (),
         make: Callable[..., Producer] = producer_client,
     ) -> None:
         settings = self._settings = cluster.settings
@@ -71,7 +74,10 @@ class KafkaRecordProducer:
         self._touched: set[StreamPartition] = set()
         self._early: set[str] = set()
         self._cluster.reach()
-        self._client = make(settings, self._monitor, self._not_delivered, transactional_id, longest, once=once)
+        batch = batch_of(cluster.known_settings(streams).values() if streams else ())
+        self._client = make(
+            settings, self._monitor, self._not_delivered, transactional_id, longest, once=once, batch=batch
+        )
         if transactional_id is not None:
             # Connects first: without a connection init_transactions waits half a second before it tries again.
             with suppress(KafkaException):
@@ -259,7 +265,10 @@ class KafkaRecordProducer:
         if error.code() in PURGED and self._in_transaction:
             self._purged = self._purged or error  # the transaction failed before; its commit raises the cause
         else:
-            self._fail(self._problem(f"take a record for {message.topic()!r}", error))
+            size = ""
+            if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                size = f" of {len(message.value() or b'') + len(message.key() or b''):,} bytes"
+            self._fail(self._problem(f"take a record{size} for {message.topic()!r}", error))
 
     def _insist(self, what: str, act: Callable[[float], object]) -> None:
         """Call a transactional method of the client. Retries up to `give_up_after` while no broker can be reached."""

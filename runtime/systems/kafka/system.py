@@ -1,6 +1,6 @@
 """A Kafka cluster as a system: makes the admin, consumers and producers of a cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
@@ -102,11 +102,17 @@ class KafkaSystem:
         return KafkaTransactionalProducer(self._cluster)
 
     def record_producer(
-        self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
+        self,
+        transactional_id: str | None = None,
+        *,
+        longest: timedelta = timedelta(0),
+        once: bool = True,
+        streams: Collection[str] = (),
     ) -> KafkaRecordProducer:
         """Writes records as they come, for runs. `longest` bounds the time of a transaction. Without `once` the
-        producer is ready half a second sooner, but after an error records may arrive twice, or in another order."""
-        return KafkaRecordProducer(self._cluster, transactional_id, longest=longest, once=once)
+        producer is ready half a second sooner, but after an error records may arrive twice, or in another order.
+        `streams` are those that it will write to: topics with a low limit need smaller batches."""
+        return KafkaRecordProducer(self._cluster, transactional_id, longest=longest, once=once, streams=streams)
 
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
         """Hold nothing: a cluster has no locks. The coordinator stream of the pipeline says which container runs which

@@ -24,9 +24,12 @@ _ANY_TIME: Mapping[str, str] = {
 _EVENT_TIMES: Mapping[str, str] = {**_ANY_TIME, "segment.ms": _LONGEST}
 _KEPT: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
-# A dead letter is longer than its message, and so is a message with its trailer: topics that take 1 MiB, as they do by
-# default, could not take what other topics hold.
-_LONG: Mapping[str, str] = {"max.message.bytes": str(8 << 20)}
+_SIZE = "max.message.bytes"
+# A message with its trailer is longer than it was, and one that was compressed is so where it is not: topics that take
+# 1 MiB, as they do by default, could not take what other topics hold.
+_LONG: Mapping[str, str] = {_SIZE: str(8 << 20)}
+_LOW = 1_000_000
+"""A limit below this is no default of anybody: somebody has chosen it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,9 @@ def warnings_of(stream: str, settings: Mapping[str, str | None]) -> list[StreamW
     ahead = most_ahead(settings)
     if ahead is not None:
         text = f"{stream} accepts timestamps up to {ahead} ms ahead ({_AHEAD[0]}); later ones are written in a header"
+        warnings.append(StreamWarning(text))
+    if (limit := settings.get(_SIZE)) is not None and int(limit) < _LOW:
+        text = f"{stream} takes records of up to {limit} bytes ({_SIZE}); a larger one is an error of its message"
         warnings.append(StreamWarning(text))
     return warnings
 

@@ -117,6 +117,13 @@ def test_checkpoints_are_kept_by_group_and_task(system: System) -> None:
     assert system.admin().checkpoints("none") == {}
 
 
+def test_a_limit_is_told_of_streams_that_have_one_alone(system: System) -> None:
+    admin = system.admin()
+    assert admin.record_limits([]) == {}
+    assert admin.record_limits(["nothing"]) == {}
+    assert all(limit.largest > 0 for limit in admin.record_limits(["clicks", "visits"]).values())
+
+
 def test_appends_keep_their_order(system: System, read: Read, numbered: Numbered) -> None:
     writing = system.producer().begin()
     for start in range(0, 100, 7):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from fluvial.dsl.message import Record
+from fluvial.runtime.size_limit import SizeLimit
 from fluvial.runtime.systems.contract import (
     Consumer,
     Producer,
@@ -42,10 +43,17 @@ class Namespace:
         return NamedProducer(self.system.producer(), self.prefix)
 
     def record_producer(
-        self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
+        self,
+        transactional_id: str | None = None,
+        *,
+        longest: timedelta = timedelta(0),
+        once: bool = True,
+        streams: Collection[str] = (),
     ) -> "NamedSender":
         id = None if transactional_id is None else f"{self.prefix}{transactional_id}"
-        return NamedSender(self.system.record_producer(id, longest=longest, once=once), self.prefix)
+        named = [self.prefix + stream for stream in streams]
+        sender = self.system.record_producer(id, longest=longest, once=once, streams=named)
+        return NamedSender(sender, self.prefix)
 
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
         return self.system.claim(f"{self.prefix}{pipeline}", container)
@@ -74,6 +82,10 @@ class NamedAdmin:
 
     def checkpoints(self, group: str) -> dict[str, bytes]:
         return self.admin.checkpoints(self.prefix + group)
+
+    def record_limits(self, streams: Collection[str]) -> dict[str, SizeLimit]:
+        found = self.admin.record_limits([self.prefix + stream for stream in streams])
+        return {name.removeprefix(self.prefix): limit for name, limit in found.items()}
 
     def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
         found = self.admin.describe([self.prefix + stream for stream in streams])

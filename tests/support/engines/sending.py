@@ -7,11 +7,13 @@ from datetime import timedelta
 from pathlib import Path
 from unittest.mock import patch
 
+from engines.limited import limits_of, refuse_larger
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.planner.stream_names import checkpoints as checkpoints_of
 from fluvial.runtime.kernel.state_backend import Change
 from fluvial.runtime.local import engine
+from fluvial.runtime.size_limit import SizeLimit
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.contract import StreamDescription, StreamPartition, StreamUse, StreamWarning, System
@@ -74,6 +76,9 @@ class ProducingAdmin(MemoryAdmin):
         found = {(key or b"").decode(): value for key, value, _, _ in records}
         return {task: value for task, value in found.items() if value is not None}
 
+    def record_limits(self, streams: Collection[str]) -> dict[str, SizeLimit]:
+        return limits_of(self._system.largest, streams)
+
     def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
         known = self._memory.streams
         return {name: StreamDescription(self.identity(name), len(known[name])) for name in streams if name in known}
@@ -100,10 +105,12 @@ class ProducingAdmin(MemoryAdmin):
 
 class ProducingSystem(MemorySystem):
     """What is flushed is safe; of what is not, some may arrive all the same when the sender dies. `batch` is the most
-    messages that a consumer gives at once; `removed` counts how often a stream of a name was removed."""
+    messages that a consumer gives at once; `removed` counts how often a stream of a name was removed. `largest` has the
+    most bytes of a record, by stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: Mapping[str, int] | None = None) -> None:
         super().__init__()
+        self.largest = largest or {}
         self.batch = 3
         self.fate = Fate()
         self.stores: dict[str, KillableStore] = {}
@@ -123,9 +130,14 @@ class ProducingSystem(MemorySystem):
         return TrimmedConsumer(self, min(max_records, self.batch))
 
     def record_producer(
-        self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
+        self,
+        transactional_id: str | None = None,
+        *,
+        longest: timedelta = timedelta(0),
+        once: bool = True,
+        streams: Collection[str] = (),
     ) -> "MemorySender":
-        del longest, once
+        del longest, once, streams
         if transactional_id is not None:
             self._owners[transactional_id] += 1
         return MemorySender(self, transactional_id, self._owners)
@@ -203,6 +215,7 @@ class MemorySender:
     def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
         self._step()
         assert self._id is None or self._open
+        refuse_larger(self._system.largest, stream, records)
         self._waiting.append((stream, partition, list(records)))
 
     def flush(self) -> None:

@@ -61,6 +61,14 @@ def test_the_user_may_choose_settings_but_not_those_that_are_needed(
     assert settings(f"{name}-between").items() >= {"retention.ms": "-1", "max.message.bytes": "12345"}.items()
 
 
+def test_the_limits_of_topics_are_told_by_one_request(broker: Broker, topic: Callable[..., str]) -> None:
+    low, usual = topic(max_message_bytes="20000"), topic()
+    admin = KafkaSystem(broker.address, conf={"message.max.bytes": 1_000_000}).admin()
+    limits = admin.record_limits([low, "nothing", usual])
+    assert {name: limit.largest for name, limit in limits.items()} == {low: 19_488, usual: 999_488}
+    assert f"--alter --topic {low} --add-config max.message.bytes" in limits[low].remedy
+
+
 @pytest.mark.parametrize(
     ("topics", "told"),
     [

@@ -193,7 +193,9 @@ def test_a_record_that_the_broker_refuses_is_told_from_then_on(kafka: KafkaSyste
     sender = kafka.record_producer()
     sender.send(name, 0, [(None, bytes(5_000), 1, ())])
     for _ in range(2):
-        with pytest.raises(SystemProblem, match=r"(?s)would not take a record for .*MSG_SIZE_TOO_LARGE.*to do: raise"):
+        with pytest.raises(
+            SystemProblem, match=r"(?s)would not take a record of 5,000 bytes for .*MSG_SIZE_TOO_LARGE.*: raise"
+        ):
             sender.flush()
     with pytest.raises(SystemProblem, match="MSG_SIZE_TOO_LARGE"):
         sender.send(name, 0, [ONE])
