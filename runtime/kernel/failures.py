@@ -14,6 +14,7 @@ from ...dsl.processor import Timer
 from ...dsl.validation import explain
 from ..process.interruptions import interruption
 from ..process.resource_limits import exhausted, remedy_for
+from ..size_limit import SizeLimit, headers_bytes
 from .code.returned_values import ReturnedValueError
 from .code.source_text import FILE_PREFIX, operator_at
 from .error_hints import hint
@@ -22,6 +23,13 @@ ERROR_HEADER = "fluvial-error"
 
 LONGEST = 10_000
 """Characters of an error that are told. One that quotes a large message makes a dead letter that no topic takes."""
+KEPT = 64 << 10
+"""Bytes of a value, of a key, and of headers that a dead letter has. The whole message is where it was read."""
+_SHOWN = 200
+"""Bytes of a key that an error shows."""
+_PARTS = 8
+"""Into so many parts the limit of a stream of dead letters is divided, where it is low. A letter has a value, a key,
+headers and the text of an error, of which a character takes up to six bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +45,13 @@ class FailedRecord:
 @dataclass(slots=True)
 class Failures:
     """Failures of one task: their counts by operator, and the dead letters that are still to be written. `joining` has
-    the ids of the operators that emit joined rows."""
+    the ids of the operators that emit joined rows. `limit` is that of the stream of dead letters, if it has one."""
 
     pipeline: Pipeline
     counts: dict[str, int] = field(default_factory=dict)
     dead_letters: list[Record] = field(default_factory=list)
     joining: frozenset[str] = frozenset()
+    limit: SizeLimit | None = None
 
     def message(self, failed: FailedRecord, error: BaseException, operator: str | None = None) -> None:
         """A message failed; raises `MessageError` under `on_error=fail()`."""
@@ -88,8 +97,24 @@ class Failures:
             raise self._error(error, operator, what) from error
         self.counts[operator.id] = self.counts.get(operator.id, 0) + 1
         if action == "dead_letter":
-            key, value, timestamp, headers = record
-            self.dead_letters.append((key, value, timestamp, headers + self._headers(error, operator, at)))
+            self.dead_letters.append(self._letter(record, self._headers(error, operator, at)))
+
+    def _letter(self, record: Record, told: Headers) -> Record:
+        """A dead letter: a record with what is told of its failure, of which the long parts are cut."""
+        kept = KEPT if self.limit is None else min(KEPT, self.limit.largest // _PARTS)
+        key, value, timestamp, headers = record
+        sizes: Headers = ()
+        if value is not None and len(value) > kept:
+            sizes += (("fluvial-value-size", b"%d" % len(value)),)
+            value = _cut(value, kept)
+        if key is not None and len(key) > kept:
+            sizes += (("fluvial-key-size", b"%d" % len(key)),)
+            key = _cut(key, kept)
+        if headers and (size := headers_bytes(headers)) > kept:
+            sizes += (("fluvial-headers-size", b"%d" % size),)
+            headers = ()
+        told = tuple((name, _cut(text, kept)) for name, text in told)
+        return key, value, timestamp, headers + told + sizes
 
     def _error(self, error: BaseException, operator: Operator, what: str) -> MessageError:
         frame = _user_frame(error.__traceback__)
@@ -129,6 +154,14 @@ def operator_of(error: BaseException) -> str | None:
     return operator
 
 
+def _cut(data: bytes, most: int) -> bytes:
+    """At most so many bytes; of a text in UTF-8 whole characters, so that it is still a text."""
+    end = most
+    while most - end < 4 and end < len(data) and data[end] & 0xC0 == 0x80:
+        end -= 1
+    return data[:end]
+
+
 def _user_frame(trace: TracebackType | None) -> str | None:
     """The deepest line of a traceback that lies in neither Fluvial nor compiled code."""
     origin = None
@@ -157,8 +190,10 @@ def _text_of(error: BaseException) -> str:
 def _shown(key: bytes | None) -> str:
     if key is None:
         return "none"
+    shown = key[:_SHOWN]
+    more = f"... ({len(key):,} bytes)" if len(key) > _SHOWN else ""
     try:
-        text = key.decode()
+        text = shown.decode()
     except UnicodeDecodeError:
-        return repr(key)
-    return repr(text) if text.isprintable() else repr(key)
+        return repr(shown) + more
+    return (repr(text) if text.isprintable() else repr(shown)) + more

@@ -19,7 +19,7 @@ from .kinds import KERNEL_KINDS
 from .message_counts import input_counts
 from .message_failures import FedBatch, MessageFailures
 from .operators.joined_tables import JoinedTables
-from .output_buffer import HandOver, OutputBuffer
+from .output_buffer import DEAD_LETTERS, HandOver, OutputBuffer
 from .state_backend import StateBackend
 from .stateful_operator import StatefulOperator
 from .task_state import TaskState
@@ -44,7 +44,7 @@ def _never() -> bool:
 def _failures_of(program: Program) -> Failures:
     operators = program.graph.operators.items()
     joining = frozenset(id for id, operator in operators if KERNEL_KINDS[operator].joins_rows)
-    return Failures(program.plan.pipeline, joining=joining)
+    return Failures(program.plan.pipeline, joining=joining, limit=program.limits.get(DEAD_LETTERS))
 
 
 class StageTask:

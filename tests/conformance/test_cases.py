@@ -81,6 +81,13 @@ def numbers_in_sums() -> Pipeline:
     return pipeline
 
 
+def long_numbers() -> Pipeline:
+    """A message that fails, and is longer than a dead letter may be."""
+    pipeline = Pipeline("long", on_error=dead_letter())
+    pipeline.stream("in", value=int).send_to("out")
+    return pipeline
+
+
 def numbers_in_joins() -> Pipeline:
     pipeline = Pipeline("finite", on_error=skip())
     words = pipeline.stream("in", key=str, value=str).map(as_number)
@@ -270,6 +277,13 @@ CASES = [
             "out": [b'{"key":"b","window":{"start":0,"end":1000},"value":2.0,"kind":"on_time","replaces":[]}'],
             "finite-dead-letters": WITHOUT_VALUE,
         },
+        {},
+    ),
+    Conformance(
+        "long-dead-letter",
+        long_numbers,
+        {"in": [[(None, b"x" * 100_000, 0, ()), (None, b"7", 1, ())]]},
+        {"out": [b"7"], "long-dead-letters": [b"x" * 65_536]},
         {},
     ),
     Conformance("finite-in-joins", numbers_in_joins, {"in": [NUMBERS]}, text("4.5", "6.0"), {}),

@@ -134,7 +134,7 @@ class _ForwardedPartition:
         pipeline = bundle.plan.pipeline
         self._source = next(source for source in pipeline.sources if source.stream == stream)
         self._read_times = times_reader(self._source)
-        self._failures = Failures(pipeline)
+        self._failures = Failures(pipeline, limit=bundle.limits.get(dead_letters(bundle.plan.name)))
         self._high = START
         self._read = 0
 

@@ -7,7 +7,8 @@ import pytest
 
 from fluvial.dsl import ErrorPolicy, Pane, Pipeline, Window, dead_letter, fail, skip
 from fluvial.dsl.errors import MessageError, SystemProblem
-from fluvial.runtime.kernel.failures import FailedRecord, Failures, operator_of
+from fluvial.runtime.kernel.failures import KEPT, FailedRecord, Failures, operator_of
+from fluvial.runtime.size_limit import HEADER_BYTES, SizeLimit, record_bytes
 
 WHERE = FailedRecord("in", 3, 17, (b"k", b"1", 7, (("h", b"x"),)))
 
@@ -91,6 +92,64 @@ def test_an_error_with_a_long_text_makes_no_long_dead_letter() -> None:
     found.message(WHERE, ValueError("y" * 2_000_000))
     told = dict(found.dead_letters[0][3])["fluvial-error"]
     assert told == b"ValueError: " + b"y" * 9_988 + b"... (2,000,012 characters)"
+
+
+def large(key: int = 1, value: int = 1, header: int = 1) -> FailedRecord:
+    return FailedRecord("in", 3, 17, (b"k" * key, b"v" * value, 7, (("h", b"x" * header),)))
+
+
+def letter(failed: FailedRecord, error: Exception | None = None, limit: int | None = None) -> tuple[Any, ...]:
+    """The dead letter of a message: key, value, the user's headers, and what is told."""
+    found = failures(dead_letter())
+    found.limit = None if limit is None else SizeLimit(limit)
+    found.message(failed, error or raised(), "map-2")
+    ((key, value, _, headers),) = found.dead_letters
+    return key, value, dict(headers)
+
+
+def test_a_part_of_64_kb_is_whole_in_a_dead_letter() -> None:
+    key, value, told = letter(large(KEPT, KEPT, KEPT - 1 - HEADER_BYTES))
+    assert (len(key), len(value), len(told["h"])) == (KEPT, KEPT, KEPT - 1 - HEADER_BYTES)
+    assert not [name for name in told if name.endswith("-size")]
+
+
+def test_a_longer_value_is_cut_and_told_with_its_size_and_its_place() -> None:
+    key, value, told = letter(large(value=KEPT + 1))
+    assert (key, value, told["h"]) == (b"k", b"v" * KEPT, b"x")
+    place = [told[f"fluvial-{name}"] for name in ("value-size", "stream", "partition", "offset")]
+    assert place == [b"65537", b"in", b"3", b"17"]
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_a_text_is_cut_between_two_characters(shift: int) -> None:
+    _, value, _ = letter(FailedRecord("in", 3, 17, (None, b"v" * shift + "\u20ac".encode() * KEPT, 7, ())))
+    assert KEPT - 3 < len(value) <= KEPT
+    assert set(value.decode()) <= {"v", "\u20ac"}
+
+
+def test_what_is_no_text_is_cut_nearby() -> None:
+    _, value, _ = letter(FailedRecord("in", 3, 17, (None, b"\x80" * 2 * KEPT, 7, ())))
+    assert KEPT - 4 <= len(value) <= KEPT
+
+
+def test_so_is_a_longer_key_and_longer_headers_are_left_out() -> None:
+    key, value, told = letter(large(KEPT + 1, 1, KEPT))
+    assert (key, value, "h" in told) == (b"k" * KEPT, b"v", False)
+    assert told["fluvial-key-size"] == b"65537"
+    assert told["fluvial-headers-size"] == b"%d" % (KEPT + 1 + HEADER_BYTES)
+
+
+@pytest.mark.parametrize("limit", [10_000, 100_000, 1 << 20])
+def test_a_dead_letter_fits_its_stream_whatever_failed(limit: int) -> None:
+    error = ValueError("\ud83d" * 20_000)  # of which each character takes six bytes
+    key, value, told = letter(large(1 << 20, 1 << 20, 1 << 20), error, limit)
+    assert record_bytes(key, value, tuple(told.items())) <= limit
+    assert told["fluvial-value-size"] == b"1048576"
+
+
+def test_of_a_long_key_the_beginning_is_told() -> None:
+    with pytest.raises(MessageError, match=rf"key '{'k' * 200}'\.\.\. \(1,000 bytes\): ValueError"):
+        failures(fail()).message(large(key=1_000), raised(), "map-2")
 
 
 def test_a_firing_that_failed_is_told_by_its_window() -> None:

@@ -104,7 +104,7 @@ class Dispatcher:
                 state.restore(before[id])
             self.tables.restore(tables)
             if action == "dead_letter":
-                self._add_output(f"{self.pipeline.name}-dead-letters", dispatch.letter)
+                self._add_output(f"{self.pipeline.name}-dead-letters", _cut(dispatch.letter))
             return False
         for stream, message in self._staged:
             self._add_output(stream, message)
@@ -163,3 +163,9 @@ def _types_of(pipeline: Pipeline) -> dict[str, Types]:
     for operator in pipeline.operators:
         known[operator.id] = ORACLE_KINDS[operator].types(operator, [known[id] for id in operator.inputs])
     return known
+
+
+def _cut(letter: OutputMessage) -> OutputMessage:
+    """A dead letter has 64 KB of a key and of a value at most, here always of ASCII."""
+    key, value, timestamp, headers = letter
+    return OutputMessage(key and key[:65_536], value and value[:65_536], timestamp, headers)
