@@ -7,7 +7,7 @@ import pytest
 from fluvial.runtime.kernel import chunked_values, state_cache
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def small_chunks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (chunked_values, state_cache):
