@@ -28,6 +28,7 @@ from .code.returned_values import (
     dispose,
 )
 from .code.source_text import FILE_PREFIX
+from .state_cache import LARGEST_KEY, KeyTooLarge
 from .stateful_operator import KEYLESS
 
 _CODES = re.compile(r"(?P<does>encode_key|encode|decode|key)(?:_\d+)?\((?P<of>\w+)")
@@ -60,6 +61,8 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
         return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
     if operator.reads is not None and isinstance(error, WrongKey):
         return Hint(f"a key of type {known_name(flows(pipeline)[operator.id].key)}", "correct the key or key=")
+    if isinstance(error, KeyTooLarge):
+        return Hint(f"a key of {LARGEST_KEY:,} bytes at most", "correct the key; partition_by may give a shorter one")
     if error.args == (KEYLESS,):
         return Hint("a message with a key", "give records keys where they are written, or call partition_by before")
     coded = _coding(error)

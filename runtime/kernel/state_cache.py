@@ -46,6 +46,17 @@ class Share(NamedTuple):
     bytes: float
 
 
+LARGEST_KEY = 512 << 10
+"""The most bytes of a key. Values are stored in chunks, keys are not: a changelog would refuse the record."""
+
+
+class KeyTooLarge(ValueError):
+    """A key is larger than state takes: an error of the message that has it."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__(f"a key of {len(key):,} bytes is too large for state")
+
+
 class _Fresh(dict[bytes, Any]):
     """The values that changed since the last commit. A lookup of any other value fetches it."""
 
@@ -56,6 +67,8 @@ class _Fresh(dict[bytes, Any]):
 
     def __missing__(self, key: bytes) -> Any:
         cache = self.cache
+        if len(key) > LARGEST_KEY:
+            raise KeyTooLarge(key)
         return cache.absent() if cache.complete and not cache.clean else cache.fetch(key)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ....dsl.message import Headers
 from ..state_backend import Change
-from ..state_cache import TimeBucketedState, WriteBackCache
+from ..state_cache import LARGEST_KEY, KeyTooLarge, TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END
 from ..time.pausable import PausableFiring
@@ -68,7 +68,10 @@ class JoinOperator:
                     mine = sides
                 if sides[1 - side]:
                     matches += near(cache, key, sides, row, 1 - side)
-            mine = mine or [[], []]
+            if mine is None:
+                if len(key) > LARGEST_KEY:
+                    raise KeyTooLarge(key)
+                mine = [[], []]
             rows = mine[side]
             if rows and rows[-1].time > timestamp:
                 insort(rows, row, key=_time)
