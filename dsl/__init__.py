@@ -23,6 +23,7 @@ from .message import Headers, Message, Pane, Window
 from .pipeline import Pipeline
 from .processor import Context, KeyedProcessor, Tag, Tagged, Timer
 from .remote_table import Batch, Cache, RemoteTable
+from .resource import Resource, resource
 from .serde import FLOAT64, INT64, Serde, msgpack
 from .sink import Sink
 from .stream import MessageStream
@@ -58,6 +59,7 @@ __all__ = [
     "PlanError",
     "ProcessedStream",
     "RemoteTable",
+    "Resource",
     "Retry",
     "Serde",
     "Sink",
@@ -87,6 +89,7 @@ __all__ = [
     "msgpack",
     "reduce",
     "repeat",
+    "resource",
     "session",
     "skip",
     "total",

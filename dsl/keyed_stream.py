@@ -9,12 +9,13 @@ from .annotations import TypeForm
 from .error_policy import Retry
 from .errors import PipelineError
 from .message import Pane
-from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, remote_call
+from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, CallRules, remote_call
 from .operators.deduplicate import checked_deduplicate
 from .operators.join import JoinRules, check_sides, checked_join, checked_lookup
 from .operators.window import WindowRules, checked_window
 from .processor import KeyedProcessor, Tag, checked_processor, tags_of
 from .remote_table import RemoteTable
+from .resource import Resource
 from .serde import Serde
 from .stream import ONE_PIPELINE, MessageStream
 from .table import Table
@@ -26,6 +27,7 @@ from .windows.triggers import Trigger
 K = TypeVar("K")
 V = TypeVar("V")
 U = TypeVar("U")
+R = TypeVar("R")
 W = TypeVar("W")
 A = TypeVar("A")
 B = TypeVar("B")
@@ -50,18 +52,43 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         """Turn each value into the values that `fn(value)` gives; the key stays."""
         return KeyedStream(self._graph, super().flat_map(fn)._tail)
 
+    @overload
     def async_flat_map(
         self,
         fn: Callable[[V], Awaitable[Iterable[U]]],
+        *,
+        id: str,
+        max_in_flight: int = ...,
+        order: ops.Order = ...,
+        timeout: timedelta = ...,
+        retry: Retry | None = ...,
+        resource: None = None,
+    ) -> "KeyedStream[K, U]": ...
+    @overload
+    def async_flat_map(
+        self,
+        fn: Callable[[V, R], Awaitable[Iterable[U]]],
+        *,
+        id: str,
+        max_in_flight: int = ...,
+        order: ops.Order = ...,
+        timeout: timedelta = ...,
+        retry: Retry | None = ...,
+        resource: Resource[R],
+    ) -> "KeyedStream[K, U]": ...
+    def async_flat_map(
+        self,
+        fn: Callable[..., Awaitable[Iterable[Any]]],
         *,
         id: str,
         max_in_flight: int = MOST_IN_FLIGHT,
         order: ops.Order = "key",
         timeout: timedelta = TIMEOUT,
         retry: Retry | None = None,
-    ) -> "KeyedStream[K, U]":
+        resource: Resource[Any] | None = None,
+    ) -> "KeyedStream[K, Any]":
         """Turn each value into the values of `await fn(value)`, as on a `MessageStream`; the key stays."""
-        return KeyedStream(self._graph, self._async(fn, id, max_in_flight, order, timeout, retry))
+        return KeyedStream(self._graph, self._async(fn, id, CallRules(max_in_flight, order, timeout, retry, resource)))
 
     @overload
     def send_to(

@@ -14,6 +14,7 @@ from .operators.calls import MOST_IN_FLIGHT, TIMEOUT
 from .operators.graph import OperatorGraph
 from .origin import here
 from .remote_table import Batch, Cache, CallLimits, RemoteTable, checked_remote
+from .resource import Resource
 from .serde import Serde, checked_key, checked_value
 from .stream import MessageStream
 from .table import Table
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import networkx as nx
 K = TypeVar("K")
 V = TypeVar("V")
+R = TypeVar("R")
 
 
 @explained_call
@@ -184,6 +186,7 @@ class Pipeline:
         writes_per_second: float | None = ...,
         cache: Cache | None = ...,
         batch: None = None,
+        resource: None = None,
     ) -> RemoteTable[K, V]: ...
     @overload
     def remote_table(
@@ -199,12 +202,45 @@ class Pipeline:
         writes_per_second: float | None = ...,
         cache: Cache | None = ...,
         batch: Batch,
+        resource: None = None,
+    ) -> RemoteTable[K, V]: ...
+    @overload
+    def remote_table(
+        self,
+        name: str,
+        *,
+        read: Callable[[K, R], Awaitable[V | None]],
+        write: Callable[[K, V | None, R], Awaitable[Any]] | None = ...,
+        max_in_flight: int = ...,
+        timeout: timedelta = ...,
+        retry: Retry = ...,
+        reads_per_second: float | None = ...,
+        writes_per_second: float | None = ...,
+        cache: Cache | None = ...,
+        batch: None = None,
+        resource: Resource[R],
+    ) -> RemoteTable[K, V]: ...
+    @overload
+    def remote_table(
+        self,
+        name: str,
+        *,
+        read: Callable[[Sequence[K], R], Awaitable[Mapping[K, V]]],
+        write: Callable[[Mapping[K, V | None], R], Awaitable[Any]] | None = ...,
+        max_in_flight: int = ...,
+        timeout: timedelta = ...,
+        retry: Retry = ...,
+        reads_per_second: float | None = ...,
+        writes_per_second: float | None = ...,
+        cache: Cache | None = ...,
+        batch: Batch,
+        resource: Resource[R],
     ) -> RemoteTable[K, V]: ...
     def remote_table(
         self,
         name: str,
         *,
-        read: Callable[[Any], Awaitable[Any]],
+        read: Callable[..., Awaitable[Any]],
         write: Callable[..., Awaitable[Any]] | None = None,
         max_in_flight: int = MOST_IN_FLIGHT,
         timeout: timedelta = TIMEOUT,
@@ -213,13 +249,14 @@ class Pipeline:
         writes_per_second: float | None = None,
         cache: Cache | None = None,
         batch: Batch | None = None,
+        resource: Resource[Any] | None = None,
     ) -> RemoteTable[Any, Any]:
         """A table that is kept elsewhere: streams are joined with it, and written to it, by asynchronous functions.
 
         `await read(key)` gives a key's row, None where there is none; `await write(key, row)` keeps one, and deletes it
         where the row is None. With `batch=`, `await read(keys)` gives a mapping from those keys that have rows to them,
         and `await write(rows)` takes such a mapping. Functions may be called again after a crash, so `write` must be
-        idempotent.
+        idempotent. With `resource=` each call is given a client as its last argument: see `resource`.
 
         A task makes up to `max_in_flight` calls at once. Each may take `timeout`; one that fails is made again as
         `retry` says, three times in all if nothing is said, and then is the failure of its message. In each process, a
@@ -241,7 +278,7 @@ class Pipeline:
         Source: Apache Samza's remote tables.
         """
         limits = CallLimits(max_in_flight, timeout, retry, reads_per_second, writes_per_second)
-        return checked_remote(operator_id(name), read, write, limits, cache, batch)
+        return checked_remote(operator_id(name), read, write, limits, cache, batch, resource)
 
     @property
     def operators(self) -> tuple[ops.Operator, ...]:

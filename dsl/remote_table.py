@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from .error_policy import Retry
 from .errors import PipelineError
 from .functions import asynchronous
+from .resource import Resource, checked_resource
 from .validation import at_least_one, explain, millis, number, require
 from .verb_calls import explained_call
 
@@ -63,7 +64,7 @@ class RemoteTable(Generic[K, R]):
     """
 
     name: str
-    read: Callable[[Any], Awaitable[Any]]
+    read: Callable[..., Awaitable[Any]]
     write: Callable[..., Awaitable[Any]] | None
     max_in_flight: int
     timeout_ms: int
@@ -72,6 +73,7 @@ class RemoteTable(Generic[K, R]):
     writes_per_second: float | None
     cache: Cache | None
     batch: Batch | None
+    resource: Resource[Any] | None = None
 
     @property
     def longest_ms(self) -> int:
@@ -109,19 +111,21 @@ def check_write(table: RemoteTable[Any, Any], *, keyed: bool, key: Any, value: A
 
 def checked_remote(
     name: str,
-    read: Callable[[Any], Awaitable[Any]],
+    read: Callable[..., Awaitable[Any]],
     write: Callable[..., Awaitable[Any]] | None,
     limits: CallLimits,
     cache: Cache | None,
     batch: Batch | None,
+    resource: Resource[Any] | None = None,
 ) -> RemoteTable[Any, Any]:
     """A remote table; raises PipelineError for arguments that make none."""
     what = f"remote_table {name!r}"
     good = batch is None or isinstance(batch, Batch)
     require(good, PipelineError, f"{what}: batch={batch!r}", "a Batch", "write batch=Batch(size=100)")
-    asynchronous(f"{what}: read", read, "key" if batch is None else "keys")
+    client = () if checked_resource(what, resource) is None else ("client",)
+    asynchronous(f"{what}: read", read, "key" if batch is None else "keys", *client)
     if write is not None:
-        asynchronous(f"{what}: write", write, *(("key", "row") if batch is None else ("rows",)))
+        asynchronous(f"{what}: write", write, *(("key", "row") if batch is None else ("rows",)), *client)
     at_least_one(f"{what}: max_in_flight", limits.max_in_flight, "calls")
     good, remedy = isinstance(limits.retry, Retry), "write Retry(attempts=3)"
     require(good, PipelineError, f"{what}: retry={limits.retry!r}", "a Retry", remedy)
@@ -142,4 +146,5 @@ def checked_remote(
         limits.writes_per_second,
         cache,
         batch,
+        resource,
     )

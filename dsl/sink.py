@@ -1,6 +1,6 @@
 """Sinks: where messages leave for a place that is no stream."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from .errors import PipelineError
@@ -16,7 +16,8 @@ class Sink(Protocol[V_contra]):
 
     A message counts as landed once `flush` has returned after the `write` that held it. After a crash, messages since
     the last checkpoint are written again, so `write` should be idempotent. One copy of the sink serves
-    each process that runs the pipeline; a sink must be picklable to run on Spark.
+    each process that runs the pipeline; a sink must be picklable to run on Spark. `open` and `close` may be
+    asynchronous: they run in the event loop of the process.
 
     >>> class Prices:
     ...     def open(self) -> None:
@@ -34,7 +35,7 @@ class Sink(Protocol[V_contra]):
     {'tea': 260}
     """
 
-    def open(self) -> None:
+    def open(self) -> Awaitable[None] | None:
         """Called once in each process, before the first `write`."""
         ...
 
@@ -46,7 +47,7 @@ class Sink(Protocol[V_contra]):
         """Return once all that was written is safe."""
         ...
 
-    def close(self) -> None:
+    def close(self) -> Awaitable[None] | None:
         """Called once in each process, after the last `flush`, also where the run failed."""
         ...
 
@@ -69,10 +70,12 @@ def check_sink(id: str, sink: object) -> None:
         "add them; those with no work may be empty",
     )
     methods = {name: getattr(sink, name) for name in _METHODS}
-    waiting = [name for name, method in methods.items() if is_asynchronous(method)]
+    # Messages have landed once flush returns, and the event loop does not turn within it.
+    waiting = [name for name in ("write", "flush") if is_asynchronous(methods[name])]
     wrong = f"the methods of {sink_name} are asynchronous: {', '.join(waiting)}"
     remedy = (
-        "write them with def, and call asyncio.run in flush; or call the service in an async_flat_map before the sink"
+        "write them with def: only open and close may be asynchronous; or call the service in an async_flat_map"
+        " before the sink, which may be given a client by resource="
     )
     require(not waiting, PipelineError, wrong, "methods that have done their work when they return", remedy)
     lazy = [name for name, method in methods.items() if is_generator(method)]

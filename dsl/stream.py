@@ -10,9 +10,10 @@ from .error_policy import Retry
 from .errors import PipelineError
 from .functions import function, gives_message, predicate
 from .message import Message
-from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, checked_call, remote_call
+from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, CallRules, checked_call, remote_call
 from .operators.graph import OperatorGraph
 from .remote_table import RemoteTable, check_write
+from .resource import Resource
 from .serde import Serde, check_given_key, check_returned_key, checked_key, checked_value
 from .sink import Sink, check_sink
 from .table import Table, check_put
@@ -26,6 +27,7 @@ K = TypeVar("K")
 L = TypeVar("L")
 V = TypeVar("V")
 U = TypeVar("U")
+R = TypeVar("R")
 W = TypeVar("W")
 A = TypeVar("A")
 
@@ -142,22 +144,50 @@ class MessageStream(Generic[V]):
         gives_message("map_messages", fn)
         return MessageStream(self._graph, self._add(ops.MapMessages, fn=fn))
 
+    @overload
     def async_flat_map(
         self,
         fn: Callable[[V], Awaitable[Iterable[U]]],
+        *,
+        id: str,
+        max_in_flight: int = ...,
+        order: ops.Order = ...,
+        timeout: timedelta = ...,
+        retry: Retry | None = ...,
+        resource: None = None,
+    ) -> "MessageStream[U]": ...
+    @overload
+    def async_flat_map(
+        self,
+        fn: Callable[[V, R], Awaitable[Iterable[U]]],
+        *,
+        id: str,
+        max_in_flight: int = ...,
+        order: ops.Order = ...,
+        timeout: timedelta = ...,
+        retry: Retry | None = ...,
+        resource: Resource[R],
+    ) -> "MessageStream[U]": ...
+    def async_flat_map(
+        self,
+        fn: Callable[..., Awaitable[Iterable[Any]]],
         *,
         id: str,
         max_in_flight: int = MOST_IN_FLIGHT,
         order: ops.Order = "key",
         timeout: timedelta = TIMEOUT,
         retry: Retry | None = None,
-    ) -> "MessageStream[U]":
+        resource: Resource[Any] | None = None,
+    ) -> "MessageStream[Any]":
         """Turn each value into the values of `await fn(value)`, with up to `max_in_flight` calls of a task at once.
 
         `order`: "key" keeps the results of one key in input order, "input" those of the whole task, "none" emits
         them as they finish; a message without key is in nobody's order under "key". Each call may take `timeout`; a
         call that fails is repeated as `retry` says, and then is an error of its message. A call has context variables
         of its own. Calls may be repeated after a crash, so they must be idempotent.
+
+        With `resource=` the call is `fn(value, client)`: see `resource`. If `fn` is an object with `open` and `close`,
+        or a method of one, that is opened in each process before the first call, and closed at the end.
 
         >>> pipeline = Pipeline("priced")
         >>> async def price(item: str) -> list[int]:
@@ -172,7 +202,9 @@ class MessageStream(Generic[V]):
 
         Source: Apache Samza, SEP-21 (async high-level API).
         """
-        return MessageStream(self._graph, self._async(fn, id, max_in_flight, order, timeout, retry))
+        return MessageStream(
+            self._graph, self._async(fn, id, CallRules(max_in_flight, order, timeout, retry, resource))
+        )
 
     def merge(self, *others: "MessageStream[V]") -> "MessageStream[V]":
         """The messages of this stream and the others, in no order between them. The result is not keyed.
@@ -307,8 +339,8 @@ class MessageStream(Generic[V]):
     def _add(self, make: type[ops.Operator], *, id: Any = ops.NAMELESS, **fields: Any) -> str:
         return self._graph.add(make, id=id, inputs=(self._tail,), **fields)
 
-    def _async(self, fn: Any, id: str, max_in_flight: int, order: ops.Order, timeout: timedelta, retry: Any) -> str:
-        call = checked_call(f"async_flat_map {id!r}", fn, max_in_flight, order, timeout, retry)
+    def _async(self, fn: Any, id: str, rules: CallRules) -> str:
+        call = checked_call(f"async_flat_map {id!r}", fn, rules)
         return self._add(ops.AsyncFlatMap, id=id, call=call)
 
     def _merge(self, others: "tuple[MessageStream[Any], ...]") -> str:

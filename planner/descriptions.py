@@ -73,6 +73,8 @@ def remote_options(table: RemoteTable[Any, Any]) -> dict[str, str]:
         options["batch"] = f"{table.batch.size} keys, {duration(table.batch.delay_ms)}"
     if table.cache is not None:
         options["cache"] = f"{table.cache.size} rows"
+    if table.resource is not None:
+        options["resource"] = table.resource.name
     return options
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from ..dsl import operators as ops
 from ..dsl.errors import FluvialError, SystemProblem
 from ..dsl.message import Message
-from ..dsl.sink import Sink
 from ..dsl.validation import explain
 from ..planner.plan import Plan
+from .kernel.calls.cancellation import RunWork, finished
 from .kernel.output_buffer import DEAD_LETTERS
 from .process.interruptions import interruption
 from .process.resource_limits import remedy_for
@@ -25,7 +25,7 @@ class OutputRoute:
     partitions: int = 1
     to_all: bool = False
     is_border: bool = False
-    sink: Sink[Any] | None = None
+    sink: "ToldSink | None" = None
 
     def keyless_partition(self, task: int) -> int:
         """The partition of a task's messages without key. All of one task go to one partition, which keeps their order;
@@ -64,7 +64,7 @@ class OutputRoutes:
         return {operator: route for operator, route in self._routes.items() if route.is_border}
 
     @property
-    def sinks(self) -> list[Sink[Any]]:
+    def sinks(self) -> "list[ToldSink]":
         """The sinks of the stage, in the order of the pipeline, without those of other stages."""
         return [route.sink for route in self._routes.values() if route.sink is not None]
 
@@ -80,9 +80,10 @@ class ToldSink:
 
     operator: ops.SinkTo
 
-    def open(self) -> None:
-        """Open it. Raises SystemProblem where the operating system or a connection refuses it."""
-        open_sink(self.operator)
+    def open(self, run: RunWork) -> None:
+        """Open it; `run` runs an `open` that is asynchronous. Raises SystemProblem where the operating system or a
+        connection refuses it."""
+        open_sink(self.operator, run)
 
     def write(self, messages: Sequence[Message[Any]]) -> None:
         """Hand it the next messages."""
@@ -94,10 +95,10 @@ class ToldSink:
         with self._told("flush"):
             self.operator.sink.flush()
 
-    def close(self) -> None:
+    def close(self, run: RunWork) -> None:
         """Free what `open` took. What was written since the last `flush` does not count as stored."""
         with self._told("close"):
-            self.operator.sink.close()
+            finished(self.operator.sink.close(), run)
 
     @contextmanager
     def _told(self, method: str) -> Iterator[None]:
@@ -116,10 +117,10 @@ class ToldSink:
             raise SystemProblem(explain(wrong, expected, remedy, self.operator.origin)) from error
 
 
-def open_sink(operator: ops.SinkTo) -> None:
+def open_sink(operator: ops.SinkTo, run: RunWork) -> None:
     """Open a sink of the user's. Raises SystemProblem where the operating system or a connection refuses it."""
     try:
-        operator.sink.open()
+        finished(operator.sink.open(), run)
     except OSError as error:
         wrong = f"{operator.label} cannot be opened: {type(error).__name__}: {error}"
         expected = "an open() that succeeds in each process that runs the pipeline"

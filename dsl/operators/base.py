@@ -95,6 +95,12 @@ class Operator:
         return None
 
     @property
+    def opens(self) -> tuple[Any, ...]:
+        """What each process opens before it runs the operator, and closes at the end: resources, and objects of the
+        user's. A sink is not among them: it is opened where it is written to."""
+        return () if self.async_call is None else self.async_call.opens
+
+    @property
     def time_domain(self) -> Time:
         """By which time it brings messages together: their own, or that of the clock."""
         return "event"

@@ -9,6 +9,7 @@ from ..error_policy import Retry
 from ..errors import PipelineError
 from ..functions import asynchronous
 from ..remote_table import RemoteTable
+from ..resource import Resource, checked_resource, opened_with
 from ..validation import at_least_one, millis, one_of, require
 
 Order = Literal["key", "input", "none"]
@@ -22,7 +23,7 @@ TIMEOUT = timedelta(minutes=1)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncCall:
     """A call that an operator makes for each message, many at once. `timeout` in ms; `table` is the remote table that
-    the calls go to, None where the function is the user's."""
+    the calls go to, None where the function is the user's. `resource` is what the function is given besides."""
 
     fn: Callable[..., Awaitable[Any]]
     max_in_flight: int
@@ -30,6 +31,12 @@ class AsyncCall:
     timeout: int
     retry: Retry | None
     table: RemoteTable[Any, Any] | None = None
+    resource: Resource[Any] | None = None
+
+    @property
+    def opens(self) -> tuple[Any, ...]:
+        """What each process opens before the first call: the resource, and the object whose method is called."""
+        return (*(() if self.resource is None else (self.resource,)), *opened_with(self.fn))
 
     @property
     def longest_ms(self) -> int:
@@ -37,15 +44,28 @@ class AsyncCall:
         return (self.retry or Retry(attempts=1)).longest_ms(self.timeout)
 
 
-def checked_call(what: str, fn: Any, max_in_flight: int, order: Order, timeout: timedelta, retry: Any) -> AsyncCall:
+@dataclass(frozen=True, slots=True)
+class CallRules:
+    """The arguments of `async_flat_map` but the function, as they were given."""
+
+    max_in_flight: int
+    order: Order
+    timeout: timedelta
+    retry: Retry | None
+    resource: Resource[Any] | None
+
+
+def checked_call(what: str, fn: Any, given: CallRules) -> AsyncCall:
     """The call of a function of the user's; raises PipelineError for arguments that make none."""
-    asynchronous(what, fn, "value", many=True)
+    max_in_flight, order, timeout, retry = given.max_in_flight, given.order, given.timeout, given.retry
+    resource = checked_resource(what, given.resource)
+    asynchronous(what, fn, *(("value",) if resource is None else ("value", "client")), many=True)
     limit = at_least_one(f"{what}: max_in_flight", max_in_flight, "messages")
     one_of(f"{what}: order", order, get_args(Order))
     good = retry is None or isinstance(retry, Retry)
     require(good, PipelineError, f"{what}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")
     wait = millis(f"{what}: timeout", timeout, least=1)
-    return AsyncCall(fn=fn, max_in_flight=limit, order=order, timeout=wait, retry=retry)
+    return AsyncCall(fn=fn, max_in_flight=limit, order=order, timeout=wait, retry=retry, resource=resource)
 
 
 def remote_call(table: RemoteTable[Any, Any], fn: Callable[..., Awaitable[Any]]) -> AsyncCall:
@@ -57,4 +77,5 @@ def remote_call(table: RemoteTable[Any, Any], fn: Callable[..., Awaitable[Any]])
         timeout=table.longest_ms,
         retry=None,
         table=table,
+        resource=table.resource,
     )

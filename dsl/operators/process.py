@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..processor import KeyedProcessor, Tag, clock_of
+from ..resource import opens_itself
 from .base import Emits, Operator, Role
 
 
@@ -20,6 +21,11 @@ class Process(Operator):
     def follows_clock(self) -> bool:
         """Whether its class declares timers by the clock."""
         return clock_of(self.processor) is not None
+
+    @property
+    def opens(self) -> tuple[Any, ...]:
+        """The processor, if it has `open` and `close`."""
+        return (self.processor,) if opens_itself(self.processor) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

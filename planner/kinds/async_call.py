@@ -41,6 +41,8 @@ def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
     options["timeout"] = duration(call.timeout)
     if call.retry is not None:
         options["attempts"] = str(call.retry.attempts)
+    if call.resource is not None:
+        options["resource"] = call.resource.name
     return options
 
 

@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from typing import Any, cast
 
@@ -17,11 +17,12 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.task_assignment import task_name
 from ..data_warnings.suspicious_times import SuspiciousTimes
-from ..kernel.calls.cancellation import run_loop
-from ..kernel.code.program import RemoteTableClients
+from ..kernel.calls.cancellation import CallLoop, RunWork
+from ..kernel.code.program import Clients, Program, RemoteTableClients
 from ..kernel.compiler.compiler import compile_stage
 from ..kernel.failures import ended_by_exit
 from ..kernel.time.stage_input import TimeSource
+from ..open_resources import OpenResources
 from ..output_routes import ToldSink
 from ..preflight.input_streams import InputStreamMonitor, inputs_of
 from ..preflight.state_compatibility import refuse_changed, reset_command
@@ -30,6 +31,7 @@ from ..process.machine import THIS_MACHINE, Machine
 from ..process.resource_limits import exhaustion_explained
 from ..process.signals import Stopped, stop_signals
 from ..report import OnProgress, Report
+from ..size_limit import SizeLimit
 from ..state import MemoryStore, TaskStore
 from ..systems.contract import Admin, ProducingSystem, PublishingSystem, RecordProducer, System
 from ..systems.provisioning import (
@@ -82,16 +84,16 @@ def run(
     run takes its clocks, pauses and ids from.
     """
     del spark
-    began = machine.clock()
+    began, loop = machine.clock(), CallLoop()
     container: Container | None = None
     with exhaustion_explained(), stop_signals() as stop:
         try:
             with interruptions_raised(), ExitStack() as stack:
                 container_id = container_id or ContainerId()
-                container = _prepare(plan, system, settings, until, progress, container_id, stop, stack, machine)
+                container = _prepare(plan, system, settings, until, progress, container_id, stop, stack, machine, loop)
                 if container is not None:
                     stop.begin()
-                    return run_loop(container.run)
+                    return loop.run(container.run())
         except Stopped:
             _log.warning("pipeline %r is stopped without a last commit; it goes on from the one before", plan.name)
         except SystemExit as ended:
@@ -111,8 +113,10 @@ def _prepare(
     stop: Callable[[], bool],
     stack: ExitStack,
     machine: Machine,
+    loop: CallLoop,
 ) -> Container | None:
-    """Open a container with all that it needs; `stack` closes it. Returns None if its part of the run is done."""
+    """Open a container with all that it needs; `stack` closes it, and ends the loop. Returns None if its part of the
+    run is done."""
     # First, so that a plan that is refused has created no stream.
     refuse_impossible(plan, system, settings)
     make_streams(plan, system.admin())
@@ -131,7 +135,7 @@ def _prepare(
         times=SuspiciousTimes(plan, machine.clock, machine.wall),
         warnings=inputs.warnings,
     )
-    container = _open_container(plan, system, settings, guard, inputs, outputs, reporter, stop, stack, machine)
+    container = _open_container(plan, system, settings, guard, inputs, outputs, reporter, stop, stack, machine, loop)
     # Not before: it says that earlier generations are fenced and that the tasks are open.
     guard.announce("running")
     # Last: it freezes all objects that are there, and these last as long as the run.
@@ -150,15 +154,19 @@ def _open_container(
     stop: Callable[[], bool],
     stack: ExitStack,
     machine: Machine,
+    loop: CallLoop,
 ) -> Container:
     """Open the commits, the tasks and the consumer of a container that has joined the run; `stack` closes them."""
     member, admin = guard.membership, system.admin()
     commits = open_commits(plan, system, admin, settings, guard, stack, reporter.restoring, outputs)
     shared = _run_context(plan, settings, commits, member, inputs)
-    tasks = make_tasks(shared, system, admin, stack, member.tasks)
+    loop.begin()
+    stack.callback(loop.end)
+    resources = OpenResources(loop.run, settings.stall_timeout, stopping=stop)
+    tasks = make_tasks(shared, system, admin, stack, member.tasks, resources)
     consumer = system.consumer()
     stack.callback(consumer.close)
-    open_sinks(plan, stack)
+    open_sinks(plan, stack, loop.run)
     return Container(
         plan,
         tasks,
@@ -260,22 +268,21 @@ def _longest(plan: Plan, settings: Settings) -> timedelta:
 
 
 def make_tasks(
-    run: RunContext, system: System, admin: Admin, stack: ExitStack, own: Collection[str] | None = None
+    run: RunContext,
+    system: System,
+    admin: Admin,
+    stack: ExitStack,
+    own: Collection[str] | None = None,
+    resources: OpenResources | None = None,
 ) -> list[LocalTask]:
-    """Open the tasks of a plan, or those of a container (`own`), each at its last commit; `stack` closes them."""
+    """Open the tasks of a plan, or those of a container (`own`), each at its last commit, and the resources of their
+    operators; `stack` closes them."""
     plan, settings = run.plan, run.settings
     written = _written_between(plan, admin)
     stored = checkpoints_in(system, plan.name)
     if written and not stored:
         raise _another_wrote(plan, written)
-    remotes: RemoteTableClients = {}
-    limits = record_limits(plan, admin)
-    programs = {
-        stage.id: compile_stage(
-            plan, stage.id, _clocks(plan, stage.inputs), trailers=True, remotes=remotes, limits=limits
-        )
-        for stage in plan.stages
-    }
+    programs = _programs(plan, record_limits(plan, admin), {} if resources is None else resources.clients)
 
     def open_store(task: str) -> TaskStore:
         return store_for(plan, task, system, settings, run.container)
@@ -291,6 +298,10 @@ def make_tasks(
     # So may messages between stages: a commit that was cut off is published now.
     refuse_changed_borders(plan, system, aligned)
     run = replace(run, border_schemas=next_border_schemas(plan, last_border_schemas(aligned.values())))
+    if resources is not None:
+        # As late as may be: to restore state may take long, and the event loop stands still meanwhile.
+        stack.callback(resources.close)
+        resources.open(plan, {setup.stage for setup in setups})
     starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage need the same offsets
     latest = _begun_at_ends(plan, settings, stored)
     tasks = []
@@ -301,6 +312,13 @@ def make_tasks(
         stack.callback(task.close)
         tasks.append(task)
     return tasks
+
+
+def _programs(plan: Plan, limits: Mapping[str, SizeLimit], clients: Clients) -> dict[str, Program]:
+    """The stages of a plan, compiled, by id."""
+    shared: RemoteTableClients = {}
+    compiled = partial(compile_stage, plan, trailers=True, remotes=shared, limits=limits, clients=clients)
+    return {stage.id: compiled(stage.id, _clocks(plan, stage.inputs)) for stage in plan.stages}
 
 
 def _setups(
@@ -365,8 +383,9 @@ def _begun_at_ends(plan: Plan, settings: Settings, stored: Checkpoints) -> froze
     return frozenset(sources - table_streams(plan) - read_before(stored))
 
 
-def open_sinks(plan: Plan, stack: ExitStack) -> None:
-    """Open the sinks of a plan in order; `stack` closes them in reverse, those before one that fails to open too."""
+def open_sinks(plan: Plan, stack: ExitStack, run: RunWork) -> None:
+    """Open the sinks of a plan in order; `stack` closes them in reverse, those before one that fails to open too. `run`
+    runs those of their methods that are asynchronous."""
     for sink in map(ToldSink, plan.pipeline.sinks):
-        sink.open()
-        stack.callback(sink.close)
+        sink.open(run)
+        stack.callback(sink.close, run)

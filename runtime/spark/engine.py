@@ -34,7 +34,7 @@ from .query.connection import Connection, StopAt
 from .query.input_offsets import input_ends
 from .query.java_process import java_end_explained
 from .query.progress import QueryMonitor
-from .query.query import prepare, start_query
+from .query.query import of_one_run, prepare, start_query
 from .query.session import session_for
 from .query.supervision import run_queries
 
@@ -66,7 +66,9 @@ def run(
             connection.prepare(session)
             admin = system.admin()
             make_streams(plan, admin, without="intermediate")  # messages between stages stay in their query
-            queries = [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
+            queries = of_one_run(
+                [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
+            )
             for query in queries:
                 connection.check(query, reset_command(plan, system, settings, "spark"))
             # One mapping for all queries, so that queries of one stream end at the same messages.

@@ -14,6 +14,7 @@ from ...dsl import operators as ops
 from ...dsl.errors import UsageError
 from ...dsl.message import Headers, Message, Record
 from ...dsl.pipeline import Pipeline
+from ...dsl.resource import Resource
 from ...dsl.serde import Serde, key_serde, type_name, value_serde
 from ...dsl.validation import explain, millis, require
 from ...dsl.verb_calls import explained_object
@@ -30,6 +31,7 @@ from ..local.observe.end_offsets import EndOffsets
 from ..local.observe.progress import ProgressReporter
 from ..local.stores.alignment import CommittedLog
 from ..local.task import LocalTask, RunContext
+from ..open_resources import OpenResources
 from ..preflight.state_compatibility import reset_command
 from ..process.machine import THIS_MACHINE
 from ..report import Report
@@ -39,6 +41,7 @@ from ..systems.provisioning import frozen_ends, make_streams
 from .completion_order import AsyncResults, CompletionGate, chooser
 from .decoded_outputs import Decoder
 from .driver_state import DriverState
+from .given_clients import GIVE_ANOTHER, checked_clients
 from .stream_records import StreamRecords
 from .virtual_clock import VirtualLoop
 
@@ -61,6 +64,9 @@ class PipelineDriver:
     tasks commit as in a real run, after each `Settings.commit_interval` of virtual time, and at `commit()` and `end()`:
     `crash()` loses what was processed since.
 
+    `resources` has clients that functions are given in place of those that their resources make: they are used as they
+    are, neither opened nor closed. Other resources are opened here too, on virtual time, by `restart` anew.
+
     `records` has the streams as bytes. `state` has the rows of tables and the watermarks.
 
     >>> pipeline = Pipeline("shout")
@@ -80,6 +86,7 @@ class PipelineDriver:
         settings: Settings | None = None,
         async_results: AsyncResults | None = None,
         commits: Literal["always", "timed"] = "always",
+        resources: Mapping[Resource[Any], Any] | None = None,
     ) -> None:
         if commits not in ("always", "timed"):
             raise UsageError(explain(f"commits={commits!r}", '"always" or "timed"', 'write commits="always"'))
@@ -88,6 +95,7 @@ class PipelineDriver:
         require(good, UsageError, f"partitions={partitions!r}", expected, 'write partitions=2, or {"clicks": 2}')
         by_stream = partitions if isinstance(partitions, Mapping) else {}
         check_arguments(pipeline, by_stream, Settings() if settings is None else settings)
+        self._given = checked_clients(pipeline, resources)
         require(type(start) is int, UsageError, f"start={start!r}", "ms since epoch, a whole number", _WHOLE)
         self._always = commits == "always"
         self._gates = None if async_results is None else CompletionGate(chooser(async_results))
@@ -108,7 +116,7 @@ class PipelineDriver:
         self._container: Container | None = None
         self._tasks: list[LocalTask] = []
         self._ended = False
-        self._resources = ExitStack()
+        self._open = ExitStack()
         self.restart()
 
     @property
@@ -241,7 +249,7 @@ class PipelineDriver:
         """Stop, and lose everything that was not committed; `restart` continues from the last commits."""
         container, self._container = self._container, None
         if container is not None:
-            self._resources.close()
+            self._open.close()
             self._loop.run_until_complete(self._cancelled())
 
     def restart(self) -> None:
@@ -249,14 +257,20 @@ class PipelineDriver:
         self._check_open()
         self.crash()
         self._ended = False
-        self._resources = stack = ExitStack()
+        self._open = stack = ExitStack()
         reset = reset_command(self.plan, self._system, self._settings)
         commits = TwoPhaseCommit(CommittedLog(self.plan, self._system, self._system.producer(), reset))
         gate = None if self._gates is None else self._gates.wait
         run = RunContext(THIS_MACHINE.new_id(), self.plan, self._settings, commits, asyncio.sleep, gate)
-        tasks = self._tasks = make_tasks(run, self._system, self._admin, stack)
+        waiting = self._loop.run_waiting
+        clients = OpenResources(waiting, self._settings.stall_timeout, self._given, remedy=GIVE_ANOTHER)
+        try:
+            tasks = self._tasks = make_tasks(run, self._system, self._admin, stack, resources=clients)
+            open_sinks(self.plan, stack, waiting)
+        except BaseException:
+            stack.close()
+            raise
         self.state = DriverState(self.plan, self._running_tasks)
-        open_sinks(self.plan, stack)
         clock, stop = self._loop.time, lambda: False
         reporter = ProgressReporter(self.plan, EndOffsets(self._admin), None, clock=clock)
         consumer = self._system.consumer()

@@ -3,9 +3,9 @@
 import asyncio
 import math
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from typing import TypeVar, TypeVarTuple, Unpack
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -59,6 +59,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Whether there is a timer that is not past `until`. To be called after `quiet`."""
         due = self._due()
         return due is not None and due <= until * 1e6 + 1
+
+    def run_waiting(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end. Time moves as far as it waits."""
+
+        async def waited() -> T:
+            task = self.create_task(work)
+            await self.quiet()
+            while not task.done():
+                if not self.jump():
+                    task.cancel()
+                await self.quiet()
+            return task.result()
+
+        return self.run_until_complete(waited())
 
     def _due(self) -> int | None:
         """When the next timer is due, in microseconds."""

@@ -1,5 +1,6 @@
 """Where outputs go: both engines ask the same routes."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 from datetime import timedelta
@@ -105,7 +106,7 @@ def test_a_sink_that_cannot_be_opened_is_told_with_its_line(engine: EngineName, 
 def test_a_sink_that_the_machine_has_no_room_for_says_what_to_do() -> None:
     pipeline = Pipeline("p")
     pipeline.stream("words", value=str).sink(Unreachable(ENOSPC), id="archive")
-    error = error_of(lambda: open_sink(pipeline.sinks[0]), SystemProblem)
+    error = error_of(lambda: open_sink(pipeline.sinks[0], asyncio.run), SystemProblem)
     assert_explains(error, "sink archive cannot be opened: OSError", None, "an open() that succeeds", "free space")
 
 

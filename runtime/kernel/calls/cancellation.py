@@ -1,10 +1,12 @@
 """Timeouts and cancellation of users' asynchronous calls, also of calls that ignore their cancellation."""
 
 import asyncio
+import inspect
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from ....dsl.error_policy import GRACE_MS, Retry
 from ....dsl.errors import MessageError
@@ -16,6 +18,9 @@ from .loop_time import LoopTimer, loop_time
 from .threads import CallThreads
 
 T = TypeVar("T")
+
+RunWork = Callable[[Coroutine[Any, Any, Any]], Any]
+"""Runs a coroutine to its end in the event loop of users' functions, and returns its result."""
 
 GRACE_SECONDS = GRACE_MS / 1000
 # A run with calls in threads ends up to so much later than the last of them.
@@ -148,18 +153,68 @@ def _outcome(task: "asyncio.Task[T]", *, expired: bool) -> T:
     return result
 
 
-def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine in a new event loop, as `asyncio.run` does. Tasks that ignore their cancellation, and calls in
-    threads that do not return, are abandoned after GRACE_SECONDS."""
-    loop, threads = begin_loop()
-    try:
-        asyncio.set_event_loop(loop)
-        return loop.run_until_complete(work())
-    finally:
+def finished(result: Any, run: RunWork) -> Any:
+    """What a method of the user's has returned; if that is to be awaited, its result."""
+
+    async def awaited() -> Any:
+        return await result
+
+    return run(awaited()) if inspect.isawaitable(result) else result
+
+
+class CallLoop:
+    """The event loop in which users' functions run: one of a process, for as long as it makes calls.
+
+    Where it ends, tasks that ignore their cancellation, and calls in threads that do not return, are abandoned after
+    GRACE_SECONDS.
+    """
+
+    def __init__(self) -> None:
+        self._begun: tuple[asyncio.AbstractEventLoop, CallThreads] | None = None
+        self._left: WeakSet[asyncio.Task[Any]] = WeakSet()
+
+    def begin(self) -> None:
+        """Make the loop, unless it is there."""
+        if self._begun is None:
+            self._begun = begin_loop()
+            asyncio.set_event_loop(self._begun[0])
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end. `begin` is to be called before."""
+        assert self._begun is not None
+        return self._begun[0].run_until_complete(work)
+
+    def rest(self) -> bool:
+        """Give calls that were cancelled GRACE_SECONDS to end, and return whether all have; others are not waited for
+        again. Calls in threads that have not returned keep these threads, and later calls have new ones."""
+        if self._begun is None:
+            return True
+        loop, threads = self._begun
+        until = loop.time() + GRACE_SECONDS
+        left = loop.run_until_complete(calls_ended(self._left))
+        self._left.update(left)
+        if threads.open:
+            loop.run_until_complete(_wait_for(threads, until))
+            self._begun = loop, CallThreads()
+            loop.set_default_executor(self._begun[1])
+        return not left
+
+    def end(self) -> None:
+        """Cancel what still runs, and close the loop, if it is there."""
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return
         try:
-            end_loop(loop, threads)
+            end_loop(*begun)
         finally:
             asyncio.set_event_loop(None)
+
+
+async def calls_ended(but: Collection["asyncio.Task[Any]"] = ()) -> "set[asyncio.Task[Any]]":
+    """Wait until the tasks that were cancelled have ended, GRACE_SECONDS at most; returns those that have not. Some are
+    left out."""
+    cancelled = {task for task in asyncio.all_tasks() if task.cancelling() and task not in but}
+    return (await asyncio.wait(cancelled, timeout=GRACE_SECONDS))[1] if cancelled else set()
 
 
 def begin_loop() -> tuple[asyncio.AbstractEventLoop, CallThreads]:

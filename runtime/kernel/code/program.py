@@ -6,14 +6,18 @@ from types import CodeType
 from typing import Any
 
 from ....dsl.remote_table import RemoteTable
+from ....dsl.resource import Resource
 from ....planner.flow import Flow
 from ....planner.plan import Plan
 from ...size_limit import SizeLimit
-from ..operators.remote_tables import RemoteTableClient
+from ..operators.remote_tables import RemoteTableClient, with_client
 from .stage_graph import StageGraph
 
 RemoteTableClients = dict[RemoteTable[Any, Any], RemoteTableClient]
 """The remote tables of a process."""
+
+Clients = dict[Resource[Any], Any]
+"""What the resources of a process have opened; those of a stage are open before its first task is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +35,13 @@ class Program:
     takes_back: bool
     remotes: RemoteTableClients = field(default_factory=dict)
     limits: Mapping[str, SizeLimit] = field(default_factory=dict)
+    clients: Clients = field(default_factory=dict)
 
     def remote(self, table: RemoteTable[Any, Any]) -> RemoteTableClient:
         """The client of a remote table. Programs with the same `remotes` share it."""
-        return self.remotes.setdefault(table, RemoteTableClient(table))
+        if table not in self.remotes:
+            self.remotes[table] = RemoteTableClient(with_client(table, self.clients))
+        return self.remotes[table]
 
     @property
     def asynchronous(self) -> bool:

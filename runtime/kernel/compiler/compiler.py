@@ -12,7 +12,7 @@ from ....dsl.operators import Operator
 from ....planner.plan import Plan
 from ....planner.type_inference import flows
 from ...size_limit import SizeLimit
-from ..code.program import Program, RemoteTableClients
+from ..code.program import Clients, Program, RemoteTableClients
 from ..code.source_code import write_source
 from ..code.source_text import CodePath, SourceText, Variables, compiled
 from ..code.stage_graph import StageGraph, changes_state, ends_path, has_outputs
@@ -31,16 +31,28 @@ def compile_stage(
     trailers: bool,
     remotes: RemoteTableClients | None = None,
     limits: Mapping[str, SizeLimit] | None = None,
+    clients: Clients | None = None,
 ) -> Program:
     """Compile a stage. `clocks` says where the time of each input comes from, and `trailers` whether records of
     intermediate streams carry the watermark. Programs with the same `remotes` share the clients of remote tables.
-    `limits` are those of the records of streams, where a stream has one."""
+    `limits` are those of the records of streams, where a stream has one. `clients` has, by the time that a task is
+    made, what the resources of the stage have opened."""
     graph = build_stage_graph(plan, stage, dict(clocks))
-    shared = {} if remotes is None else remotes
     of_operators = limits_of_operators(graph, limits or {}, trailers)
     compiler = Compiler(graph, trailers, of_operators)
     code = compiler.compile()
-    return Program(plan, stage, graph, code, flows(plan.pipeline), trailers, compiler.takes_back, shared, of_operators)
+    return Program(
+        plan,
+        stage,
+        graph,
+        code,
+        flows(plan.pipeline),
+        trailers,
+        compiler.takes_back,
+        remotes={} if remotes is None else remotes,
+        limits=of_operators,
+        clients={} if clients is None else clients,
+    )
 
 
 class Compiler:

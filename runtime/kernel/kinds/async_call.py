@@ -74,8 +74,12 @@ def attach_pool(
 def _attach_calls(
     environment: StageEnvironment, operator: ops.AsyncFlatMap, after: Callable[..., None]
 ) -> dict[str, Any]:
-    """The pool for calls of the user's function."""
-    return attach_pool(environment, operator, operator.call, after)
+    """The pool for calls of the user's function, with the client of its resource if it has one."""
+    call = operator.call
+    if call.resource is not None:
+        fn, client = call.fn, environment.program.clients[call.resource]
+        call = replace(call, fn=lambda value: fn(value, client))
+    return attach_pool(environment, operator, call, after)
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {

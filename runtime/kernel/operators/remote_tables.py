@@ -7,11 +7,12 @@ So a retry repeats a batch, and the rate limit counts it again.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ....dsl.error_policy import Retry
 from ....dsl.remote_table import Batch, Cache, RemoteTable
+from ....dsl.resource import Resource
 from ..calls.cancellation import AbandonedCalls, Expired, call_with_timeout, is_retried, too_late
 from ..value_copies import own_copy
 
@@ -232,6 +233,15 @@ def _mapping(rows: Any) -> Mapping[Any, Any]:
     if not isinstance(rows, Mapping):
         raise TypeError(f"with batch=, read must return a mapping of keys to rows, not {type(rows).__name__}")
     return rows
+
+
+def with_client(table: RemoteTable[Any, Any], clients: Mapping[Resource[Any], Any]) -> RemoteTable[Any, Any]:
+    """A table whose functions take no client: theirs is the one that the table's resource has opened, if it has one."""
+    if table.resource is None:
+        return table
+    read, write, client = table.read, table.write, clients[table.resource]
+    bound_write = None if write is None else lambda *rows: write(*rows, client)
+    return replace(table, read=lambda keys: read(keys, client), write=bound_write)
 
 
 def joined(

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +17,7 @@ from ....dsl.errors import SystemProblem, UnsupportedError
 from ....dsl.pipeline import Pipeline
 from ....dsl.validation import explain
 from ....planner.plan import Plan
-from ...kernel.code.program import Program, RemoteTableClients
+from ...kernel.code.program import Clients, Program, RemoteTableClients
 from ...kernel.compiler.compiler import compile_stage
 from ...kernel.state_cache import Size
 from ...kernel.time.stage_input import TimeSource
@@ -34,7 +35,7 @@ class PlanBundle:
 
     `cache` limits the unchanged state that a bucket keeps decoded. `resets` counts how often an operator's state was
     removed: a bucket with a lower count removes its state of that operator. `limits` are those of the records that
-    leave the query, by stream.
+    leave the query, by stream. A client that a worker opens must be open within `open_within`.
     """
 
     plan: Plan
@@ -44,13 +45,16 @@ class PlanBundle:
     resets: Mapping[str, int] = field(default_factory=dict)
     keeps_at_end: bool = True
     limits: Mapping[str, SizeLimit] = field(default_factory=dict)
+    open_within: timedelta = timedelta(minutes=5)
 
-    def program(self, stage: str, remotes: RemoteTableClients | None = None) -> Program:
+    def program(self, stage: str, remotes: RemoteTableClients | None = None, clients: Clients | None = None) -> Program:
         """A stage, compiled. At level 0 the messages of a source have their own times; at later levels producers report
         watermarks."""
         clock: TimeSource = "source" if self.levels.of_stage[stage] == 0 else "given"
         clocks: dict[str, TimeSource] = dict.fromkeys(self.plan.stage(stage).inputs, clock)
-        return compile_stage(self.plan, stage, clocks, trailers=False, remotes=remotes, limits=self.limits)
+        return compile_stage(
+            self.plan, stage, clocks, trailers=False, remotes=remotes, limits=self.limits, clients=clients
+        )
 
 
 def pack(bundle: PlanBundle) -> ShippedPlan:
@@ -62,7 +66,7 @@ def pack(bundle: PlanBundle) -> ShippedPlan:
             data = pickling.dumps(bundle)
     except Exception as error:
         wrong = f"pipeline {pipeline.name!r} cannot be sent to Spark's workers: {error}"
-        remedy = "make what your functions use (clients, locks, files) inside the functions"
+        remedy = "hand clients to functions by resource(factory); make locks and files inside the functions"
         raise UnsupportedError(explain(wrong, "functions that can be pickled", remedy, pipeline.origin)) from error
     return ShippedPlan(hashlib.sha256(data).hexdigest(), data, paths=tuple(own_paths()))
 
@@ -122,12 +126,17 @@ def unpack(shipped: ShippedPlan) -> tuple[PlanBundle, dict[str, Program]]:
     return unpacked
 
 
-def program(shipped: ShippedPlan, stage: str) -> Program:
-    """A compiled stage. This process compiles it at the first call."""
+def forget(digest: str) -> None:
+    """Remove a plan from this worker process. If it comes again, it is unpickled again."""
+    _UNPACKED.pop(digest, None)
+
+
+def program(shipped: ShippedPlan, stage: str, clients: Clients) -> Program:
+    """A compiled stage, whose functions are given `clients`. This process compiles it at the first call."""
     bundle, programs = unpack(shipped)
     if stage not in programs:
         shared = next((program.remotes for program in programs.values()), None)
-        programs[stage] = bundle.program(stage, shared)
+        programs[stage] = bundle.program(stage, shared, clients)
     return programs[stage]
 
 

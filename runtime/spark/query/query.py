@@ -1,6 +1,9 @@
 """Prepares and starts a query of Spark: sources, level 0, the levels behind shuffles, the sink."""
 
+import hashlib
 import uuid
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -43,12 +46,20 @@ def prepare(
     keeps = not settings.forget_at_end
     # Messages between stages stay in the query, which takes any.
     limits = record_limits(plan, connection.system.admin(), without="intermediate")
-    bundle = PlanBundle(plan, query_levels, settings.spark_buckets, cache, resets, keeps, limits)
+    bundle = PlanBundle(
+        plan, query_levels, settings.spark_buckets, cache, resets, keeps, limits, settings.stall_timeout
+    )
     shipped = write_shipped_plan(pack(bundle), folder)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
     starts = _starts(folder, sources, plan, connection.system, settings)
     return QueryPlan(plan, query_levels, shipped, folder, _group(plan, _identity(folder)), sources, starts)
+
+
+def of_one_run(queries: Sequence[QueryPlan]) -> list[QueryPlan]:
+    """Queries that tell the workers that they belong together: one does not close what another has opened."""
+    run = hashlib.sha256("".join(query.shipped.digest for query in queries).encode()).hexdigest()
+    return [replace(query, shipped=replace(query.shipped, run=run)) for query in queries]
 
 
 def _group(plan: Plan, identity: str) -> str:

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ....dsl.errors import FluvialError, MessageError, PipelineError, SystemProblem, UsageError
+from ....dsl.errors import FluvialError, MessageError, NoProgressError, PipelineError, SystemProblem, UsageError
 from ....dsl.validation import explain
 from ...process.resource_limits import exhausted, remedy_for
 from ..lowering.query_plan import QueryPlan
@@ -115,7 +115,7 @@ _RAISED = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _KINDS: dict[str, type[FluvialError]] = {
-    kind.__name__: kind for kind in (MessageError, PipelineError, SystemProblem, UsageError)
+    kind.__name__: kind for kind in (MessageError, NoProgressError, PipelineError, SystemProblem, UsageError)
 }
 
 _NO_FLUVIAL = "No module named 'fluvial'"

@@ -19,7 +19,7 @@ from ...kernel.time.input_progress import WatermarkReport
 from ...kernel.time.position import Position
 from ...systems.provisioning import bootstrap_streams
 from ..lowering.levels import Levels
-from ..lowering.packaging import program, unpack
+from ..lowering.packaging import unpack
 from ..lowering.shipped_plan import ShippedPlan
 from ..rows import EndOfInput, Head, ProcessingTime, Row, Watermark, decode_head, decode_messages
 from .error_texts import sendable_errors
@@ -27,6 +27,7 @@ from .output_router import RowRouter
 from .outputs import Output, as_rows
 from .stage_feeder import StageFeeder
 from .state_pages import PageIndex, StateBlobs, StatePages
+from .worker_process import this_process
 
 REBUILD_ROWS = 1000
 """So many rows of joined tables are rebuilt before the cache is checked against its limit."""
@@ -111,7 +112,7 @@ class _BucketStage:
         expected = {stream: bundle.levels.producers[stream] for stream in self._stage.inputs}
         empty = not pages.index.prefixes
         self.task = StageTask(
-            program(shipped, stage),
+            this_process().program(shipped, stage),
             pages,
             empty=empty,
             position=position,

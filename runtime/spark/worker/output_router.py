@@ -5,14 +5,14 @@ from contextlib import ExitStack
 from typing import Any
 
 from ....dsl.message import Record
-from ....dsl.sink import Sink
 from ...kernel.stage import StageTask
 from ...kernel.time.bounds import START
-from ...output_routes import OutputRoute, OutputRoutes, open_sink
+from ...output_routes import OutputRoute, OutputRoutes, ToldSink
 from ..counts import Counts
 from ..lowering.packaging import PlanBundle
 from ..rows import OUTPUT, Row, TaskCounts, Watermark, by_bucket, encode, message_blocks, messages_of
 from .outputs import Output
+from .worker_process import this_process
 
 
 class RowRouter:
@@ -32,8 +32,7 @@ class RowRouter:
         self._position = 0
         self._routes = OutputRoutes(bundle.plan, stage)
         self._stack = stack
-        self._sinks = {operator.id: operator for operator in bundle.plan.pipeline.sinks}
-        self._open: dict[str, Sink[Any]] = {}
+        self._open: dict[str, ToldSink] = {}
 
     def route_outputs(self, task: StageTask, rows: list[Row]) -> None:
         """Add the task's outputs to `rows`. Messages for a sink are written to the sink at once."""
@@ -58,10 +57,10 @@ class RowRouter:
         else:
             rows.extend(by_bucket(level, bundle.buckets, messages))
 
-    def _sink(self, name: str, sink: Sink[Any], messages: list[Any]) -> None:
+    def _sink(self, name: str, sink: ToldSink, messages: list[Any]) -> None:
         if name not in self._open:
-            open_sink(self._sinks[name])
-            self._stack.callback(sink.close)
+            sink.open(this_process().run)
+            self._stack.callback(sink.close, this_process().run)
             self._open[name] = sink
         sink.write(messages)
 

@@ -20,7 +20,7 @@ from ...state.memory import MemoryStore
 from ...systems.contract import RecordBatch
 from ..counts import Counts
 from ..lowering.levels import producer_number
-from ..lowering.packaging import PlanBundle, program, unpack
+from ..lowering.packaging import PlanBundle, unpack
 from ..lowering.shipped_plan import ShippedPlan
 from ..rows import (
     OUTPUT,
@@ -38,6 +38,7 @@ from .error_texts import sendable_errors
 from .output_router import RowRouter, watermark_rows
 from .outputs import Output, as_rows
 from .stage_feeder import StageFeeder
+from .worker_process import this_process
 
 
 class _SourcePartition(Protocol):
@@ -108,7 +109,7 @@ class _ProcessedPartition:
         stage = next(stage for stage in bundle.plan.stages if stream in stage.inputs)
         producer = producer_number(bundle.plan, stage, stream, partition)
         self._stream, self._partition, self._read = stream, partition, 0
-        self._task = StageTask(program(shipped, stage.id), MemoryStore(), position=Position())
+        self._task = StageTask(this_process().program(shipped, stage.id), MemoryStore(), position=Position())
         for other in stage.inputs:
             if other != stream:  # the partitions of other inputs have tasks and watermarks of their own
                 self._task.inputs.end(other)

@@ -1,4 +1,4 @@
-"""Feeds a stage inside a Spark task: directly, or in an event loop if the stage makes asynchronous calls."""
+"""Feeds a stage inside a Spark task: directly, or in the event loop of the process if it makes asynchronous calls."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -6,20 +6,17 @@ from types import TracebackType
 from typing import Self
 
 from ....dsl.message import Record
-from ...kernel.calls.cancellation import begin_loop, end_loop
-from ...kernel.calls.threads import CallThreads
 from ...kernel.stage import StageTask
+from .worker_process import this_process
 
 POLL_SECONDS = 0.001
 """Time between two looks at asynchronous calls in flight."""
 
 
 class StageFeeder:
-    """Feeds the stage tasks of one Spark task. Its event loop is closed at the end, since Spark uses a worker process
-    for many tasks."""
+    """Feeds the stage tasks of one Spark task. At its end their calls are cancelled; the event loop stays."""
 
     def __init__(self) -> None:
-        self._loop: tuple[asyncio.AbstractEventLoop, CallThreads] | None = None
         self._tasks: set[StageTask] = set()
 
     def __enter__(self) -> Self:
@@ -30,8 +27,8 @@ class StageFeeder:
     ) -> None:
         for task in self._tasks:
             task.calls.cancel()
-        if self._loop is not None:
-            end_loop(*self._loop)
+        if self._tasks:
+            this_process().end_calls()
 
     def feed(
         self, task: StageTask, stream: str, partition: int, offsets: Sequence[int], records: Sequence[Record]
@@ -55,9 +52,7 @@ class StageFeeder:
 
     def _run(self, task: StageTask, work: Coroutine[None, None, None]) -> None:
         self._tasks.add(task)
-        if self._loop is None:
-            self._loop = begin_loop()
-        self._loop[0].run_until_complete(work)
+        this_process().run(work)
 
     async def _feed(
         self, task: StageTask, stream: str, partition: int, offsets: Sequence[int], records: Sequence[Record]

@@ -6,7 +6,7 @@ cases.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.cloudpickle import cloudpickle
 
@@ -115,7 +115,7 @@ def queries(made: Plan, resets: Mapping[str, int] | None = None) -> list[Query]:
 def _packed(bundle: PlanBundle) -> ShippedPlan:
     """A plan whose classes are made anew when it is unpacked, as in a worker. cloudpickle would fill those of
     this process with the copies of their methods instead, and leave them so to the tests that follow."""
-    shipped = pack(bundle)
+    shipped = replace(pack(bundle), run=f"{id(bundle.plan)}")
     cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.clear()
     return shipped
 

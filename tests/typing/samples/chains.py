@@ -1,10 +1,11 @@
 """What types chain through the public API: checked by mypy and pyright as a user's file, without an error."""
 # pyright: strict
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, assert_type
+from typing import Any, Literal, Self, assert_type
 
 from fluvial.dsl import (
     FLOAT64,
@@ -25,6 +26,7 @@ from fluvial.dsl import (
     Pipeline,
     ProcessedStream,
     RemoteTable,
+    Resource,
     Retry,
     Serde,
     Sink,
@@ -49,6 +51,7 @@ from fluvial.dsl import (
     msgpack,
     reduce,
     repeat,
+    resource,
     session,
     total,
     tumbling,
@@ -205,6 +208,81 @@ assert_type(pipeline.remote_table("many", read=read_many, batch=Batch(size=9)), 
 assert_type(numbers.join(rates, lambda n, rate: n * rate, id="rated"), KeyedStream[str, float])
 rated = numbers.join(rates, lambda _, rate: rate, id="rated-left", how="left")
 assert_type(rated, KeyedStream[str, float | None])
+
+
+# Resources: what a function is given is known from what the factory makes.
+class Client:
+    """A context manager, as clients of libraries are."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def get(self, key: str) -> float | None:
+        return float(key)
+
+
+class Pool:
+    """What is opened by a method of its own."""
+
+    async def open(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@resource
+def clients() -> Client:
+    return Client()
+
+
+@resource
+@asynccontextmanager
+async def pools() -> AsyncGenerator[Pool, None]:
+    yield Pool()
+
+
+async def connected() -> Pool:
+    return Pool()
+
+
+async def entered() -> Client:
+    return Client()
+
+
+async def got(number: int, client: Client) -> list[float | None]:
+    return [await client.get(str(number))]
+
+
+async def row_of(key: str, client: Client) -> float | None:
+    return await client.get(key)
+
+
+async def rows_of(keys: Sequence[str], client: Client) -> Mapping[str, float]:
+    return {key: await client.get(key) or 0.0 for key in keys}
+
+
+async def put(key: str, row: float | None, client: Client) -> None:
+    del key, row, client
+
+
+assert_type(clients, Resource[Client])
+assert_type(pools, Resource[Pool])
+assert_type(resource(Pool), Resource[Pool])
+assert_type(resource(connected), Resource[Pool])
+assert_type(resource(entered), Resource[Client])
+assert_type(resource(dict[str, int]), Resource[dict[str, int]])
+assert_type(numbers.async_flat_map(got, id="got", resource=clients), KeyedStream[str, float | None])
+assert_type(unkeyed.async_flat_map(got, id="got-too", resource=clients), MessageStream[float | None])
+kept = pipeline.remote_table("kept", read=row_of, write=put, resource=clients)
+assert_type(kept, RemoteTable[str, float])
+assert_type(pipeline.remote_table("batched", read=rows_of, batch=Batch(), resource=clients), RemoteTable[str, float])
+assert_type(numbers.join(kept, lambda n, row: n * row, id="joined-kept"), KeyedStream[str, float])
+numbers.map(float).send_to(kept)
+PipelineDriver(pipeline, resources={clients: Client()})
 
 
 # Processors.

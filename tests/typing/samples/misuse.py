@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import fluvial.runtime
-from fluvial.dsl import (Batch, Cache, Context, KeyedProcessor, Message, Pipeline, Retry, Serde, Tag, Trigger, ValueState, after, after_count, aggregate, any_of, collect, count, hopping, reduce, repeat, session, skip, total, tumbling)
+from fluvial.dsl import (Batch, Cache, Context, KeyedProcessor, Message, Pipeline, Retry, Serde, Tag, Trigger, ValueState, resource, after, after_count, aggregate, any_of, collect, count, hopping, reduce, repeat, session, skip, total, tumbling)
 from fluvial.dsl import tumblin  # BAD attr-defined reportAttributeAccessIssue: no such name
 from fluvial.planner import (Settings, draw, plan)
 from fluvial.runtime import rnu  # BAD attr-defined reportAttributeAccessIssue: no such name
@@ -23,6 +23,19 @@ table = p.table("table", key=str, value=float)
 
 async def fetch(number: int) -> list[str]:
     return [str(number)]
+
+
+async def ask(number: int, client: float) -> list[str]:
+    return [str(number * client)]
+
+
+async def look(key: str, client: float) -> str | None:
+    return key * round(client)
+
+
+@resource
+def texts() -> str:
+    return "no client"
 
 
 # Names that do not exist, and what only keyed streams have.
@@ -72,8 +85,16 @@ keyed.deduplicate(MINUTE, by=len, id="d2")  # BAD arg-type reportArgumentType: i
 keyed.deduplicate(MINUTE, by=str, by_type=3, id="d3")  # BAD arg-type reportArgumentType: no type
 keyed.deduplicate(MINUTE, by=3, id="d4")  # BAD arg-type reportArgumentType: no function
 keyed.deduplicate(MINUTE, id="d5").map(lambda n: n.upper())  # BAD attr-defined reportAttributeAccessIssue: int has no upper
-keyed.async_flat_map(fetch, id="a", order="any")  # BAD arg-type reportArgumentType: no such order
-keyed.async_flat_map(fetch, id="b", timeout=3.0)  # BAD arg-type reportArgumentType: a duration is a timedelta
+keyed.async_flat_map(fetch, id="a", order="any")  # BAD call-overload reportArgumentType: no such order
+keyed.async_flat_map(fetch, id="b", timeout=3.0)  # BAD call-overload reportArgumentType: a duration is a timedelta
+keyed.async_flat_map(ask, id="g")  # BAD arg-type reportArgumentType: no resource
+keyed.async_flat_map(ask, id="h", resource=texts)  # BAD arg-type reportArgumentType,reportCallIssue: another client
+keyed.async_flat_map(fetch, id="i", resource=texts)  # BAD arg-type reportArgumentType,reportCallIssue: it takes no client
+keyed.async_flat_map(ask, id="j", resource=float)  # BAD call-overload reportArgumentType,reportCallIssue: no resource
+p.remote_table("other", read=look, resource=texts)  # BAD arg-type reportArgumentType,reportCallIssue: another client
+p.remote_table("given", read=look)  # BAD arg-type reportArgumentType: no resource
+resource(fetch)  # BAD type-var,arg-type reportArgumentType,reportCallIssue: it takes an argument
+resource(3)  # BAD call-overload reportArgumentType,reportCallIssue: no function
 p.stream("late", value=int, out_of_order=5)  # BAD call-overload reportArgumentType,reportCallIssue: a duration is a timedelta
 p.stream("untyped")  # BAD call-overload reportCallIssue: no type of value
 p.stream("number", value=3)  # BAD call-overload reportArgumentType,reportCallIssue: no type

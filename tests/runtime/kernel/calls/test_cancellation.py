@@ -4,7 +4,7 @@ import asyncio
 import decimal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import timedelta
 from threading import Event, Thread
@@ -17,12 +17,13 @@ from fluvial.dsl import Pipeline, skip
 from fluvial.dsl.errors import MessageError
 from fluvial.planner import plan
 from fluvial.runtime import run
+from fluvial.runtime.kernel.calls import cancellation
 from fluvial.runtime.kernel.calls.cancellation import (
     AbandonedCalls,
+    CallLoop,
     Expired,
     as_error,
     call_with_timeout,
-    run_loop,
 )
 from fluvial.runtime.kernel.calls.threads import CallThreads
 from fluvial.runtime.systems.contract import RecordBatch
@@ -32,6 +33,16 @@ from fluvial.runtime.testing import PipelineDriver
 NUMBERS = range(6)
 CLEAN = decimal.DefaultContext.prec
 Outcome = tuple[list[int], dict[str, int]]
+
+
+def run_loop(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """The result of a coroutine in a loop that begins and ends with it."""
+    loop = CallLoop()
+    loop.begin()
+    try:
+        return loop.run(work())
+    finally:
+        loop.end()
 
 
 async def cancelled(number: int) -> list[int]:
@@ -330,3 +341,27 @@ def test_a_call_that_returns_after_its_timeout_is_too_late_for_all_that() -> Non
 
     with pytest.raises(Expired):
         run_loop(called)
+
+
+def test_threads_that_do_not_return_are_replaced_between_batches(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cancellation, "GRACE_SECONDS", 0.05)
+    loop, stuck = CallLoop(), Event()
+    assert loop.rest()  # there is nothing yet
+
+    async def hang() -> None:
+        asyncio.get_running_loop().run_in_executor(None, stuck.wait)
+
+    async def answered() -> int:
+        return await asyncio.to_thread(int, "7")
+
+    loop.begin()
+    loop.begin()  # once is enough
+    loop.run(hang())
+    assert loop.rest()
+    assert loop.run(answered()) == 7
+    stuck.set()
+    loop.end()
+    loop.end()
+    assert "have not returned are left behind: 1" in caplog.text

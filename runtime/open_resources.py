@@ -1,0 +1,207 @@
+"""What a process opens for the functions that it runs, and closes at the end: clients, pools, objects of the user's."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from ..dsl.errors import FluvialError, NoProgressError, SystemProblem
+from ..dsl.operators import Operator
+from ..dsl.origin import Origin
+from ..dsl.resource import Resource, can_call, opens_itself
+from ..dsl.validation import explain
+from ..planner.plan import Plan
+from .kernel.calls.cancellation import GRACE_SECONDS, RunWork, as_error, calls_ended
+from .kernel.code.program import Clients
+
+CLOSE_SECONDS = 10.0
+"""How long all that a process has opened may take to close."""
+STOPPING_SECONDS = 1.5
+"""The same where the process was asked to stop, which must have ended soon after."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """What is opened, and for which operator, as errors tell it; `make` gives the object that is opened."""
+
+    what: str
+    origin: Origin
+    make: Callable[[], Any]
+
+
+class _Keeper:
+    """Opens one thing and closes it, both in one asyncio task: some context managers insist on that."""
+
+    def __init__(self, opening: _Opening) -> None:
+        self.opening = opening
+        self._opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._keep())
+
+    async def _keep(self) -> None:
+        async with AsyncExitStack() as stack:
+            client = await _entered(stack, self.opening.make)
+            self._opened.set_result(client)
+            await self._closing
+
+    async def open(self, seconds: float) -> Any:
+        """Wait until it is open; returns what functions are given. Raises its error, and TimeoutError after so many
+        seconds."""
+        await asyncio.wait({self._opened, self._task}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if self._opened.done():
+            return self._opened.result()
+        if not self._task.done():
+            await self._abandon()
+            raise TimeoutError
+        try:
+            return self._task.result()
+        except BaseException as raised:
+            raise as_error(raised) from None
+
+    async def close(self, seconds: float) -> None:
+        """Close it, if it is open. Raises its error, and TimeoutError after so many seconds."""
+        if not self._closing.done():
+            self._closing.set_result(None)
+        await asyncio.wait({self._task}, timeout=seconds)
+        if not self._task.done():
+            await self._abandon()
+            raise TimeoutError
+        # What was not opened has told its error already.
+        if not self._task.cancelled() and (error := self._task.exception()) and self._opened.done():
+            raise error
+
+    async def _abandon(self) -> None:
+        self._task.cancel()
+        await asyncio.wait({self._task}, timeout=GRACE_SECONDS)
+        if self._task.done() and not self._task.cancelled():
+            self._task.exception()  # or asyncio logs that it was never retrieved
+
+
+class OpenResources:
+    """The resources of a process, and the objects of its operators that are opened like them.
+
+    `clients` has what functions are given. `run` runs a coroutine to its end in the event loop of the functions;
+    `given` are clients that somebody else opens and closes. Opening one may take `timeout`. `stopping` says whether the
+    process was asked to stop. `remedy` says what to do where nothing comes of opening one.
+    """
+
+    def __init__(
+        self,
+        run: RunWork,
+        timeout: timedelta,
+        given: Mapping[Resource[Any], Any] | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+        remedy: str = "look for a call that never returns, or raise stall_timeout",
+    ) -> None:
+        self.clients: Clients = dict(given or {})
+        self._run = run
+        self._timeout = timeout.total_seconds()
+        self._stopping = stopping
+        self._remedy = remedy
+        self._keepers: list[_Keeper] = []
+        self._objects: list[Any] = []
+        self._stages: set[str] = set()
+
+    @property
+    def are_open(self) -> bool:
+        """Whether anything is open."""
+        return bool(self._keepers)
+
+    def open(self, plan: Plan, stages: Collection[str]) -> None:
+        """Open what the operators of some stages need, in their order, and what is not open yet.
+
+        Raises SystemProblem for what cannot be opened, and NoProgressError for what takes longer than the timeout.
+        """
+        new = [stage for stage in plan.stages if stage.id in stages and stage.id not in self._stages]
+        ids = [id for stage in new for id in stage.operators]
+        for operator in map(plan.pipeline.operator, ids):
+            for thing in operator.opens:
+                if not isinstance(thing, Resource):
+                    self._open_object(operator, thing)
+                elif thing not in self.clients:
+                    opening = _Opening(f"{operator.label}: {thing!r}", thing.origin, thing.factory)
+                    self.clients[thing] = self._run(self._opened(opening))
+        self._stages.update(stage.id for stage in new)
+
+    def _open_object(self, operator: Operator, thing: Any) -> None:
+        if any(thing is other for other in self._objects):
+            return
+        what = f"{operator.label}: {type(thing).__name__}"
+        self._run(self._opened(_Opening(what, operator.origin, lambda: thing)))
+        self._objects.append(thing)
+
+    async def _opened(self, opening: _Opening) -> Any:
+        keeper = _Keeper(opening)
+        self._keepers.append(keeper)
+        try:
+            return await keeper.open(self._timeout)
+        except TimeoutError as error:
+            if error.args:  # of a client's own
+                raise _refused(opening, error) from error
+            wrong = f"{opening.what} is not open after {self._timeout:g} s, the stall_timeout"
+            raise NoProgressError(explain(wrong, "a client that opens", self._remedy, opening.origin)) from None
+        except FluvialError:  # it says already where it comes from
+            raise
+        except Exception as error:
+            raise _refused(opening, error) from error
+
+    def close(self) -> None:
+        """Close all that was opened, in reverse order. What does not close is told, and left behind."""
+        if self._keepers:
+            self._run(self._close())
+
+    async def _close(self) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (STOPPING_SECONDS if self._stopping() else CLOSE_SECONDS)
+        await calls_ended()  # until then they use their clients
+        while self._keepers:
+            keeper = self._keepers.pop()
+            told = f"{keeper.opening.what}, at {keeper.opening.origin}"
+            try:
+                await keeper.close(max(0.0, until - loop.time()))
+            except TimeoutError:
+                _log.warning("%s is not closed in time: it is left behind", told)
+            except Exception as error:
+                _log.warning("%s failed in closing: %s: %s", told, type(error).__name__, error)
+
+
+def _refused(opening: _Opening, error: Exception) -> SystemProblem:
+    wrong = f"{opening.what} cannot be opened: {type(error).__name__}: {error}"
+    expected = "a client that opens in each process that runs the pipeline"
+    return SystemProblem(
+        explain(wrong, expected, "mend what it connects to, or its factory, and start again", opening.origin)
+    )
+
+
+async def _entered(stack: AsyncExitStack, make: Callable[[], Any]) -> Any:
+    """What `make` gives, opened as it allows; `stack` closes it."""
+    made = make()
+    if inspect.iscoroutine(made):
+        made = await made
+    if opens_itself(made):
+        await _done(made.open())
+        stack.push_async_callback(_called, made.close)
+        return made
+    if hasattr(type(made), "__aenter__"):
+        return await stack.enter_async_context(made)
+    if hasattr(type(made), "__enter__"):
+        return stack.enter_context(made)
+    close = next((name for name in ("aclose", "close") if can_call(made, name)), None)
+    if close is not None:
+        stack.push_async_callback(_called, getattr(made, close))
+    return made
+
+
+async def _called(method: Callable[[], Any]) -> None:
+    await _done(method())
+
+
+async def _done(result: Any) -> None:
+    if inspect.isawaitable(result):
+        await result

@@ -1,0 +1,81 @@
+"""What a Python worker of Spark's keeps from batch to batch: one event loop, and what the functions of a run need open.
+
+Spark uses a worker process for many tasks of many batches. A client that a function keeps belongs to the loop that it
+was made in, so the loop lasts as long as the process.
+"""
+
+import atexit
+import os
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from ...kernel.calls.cancellation import CallLoop
+from ...kernel.code.program import Program
+from ...open_resources import OpenResources
+from ..lowering.packaging import forget, program, unpack
+from ..lowering.shipped_plan import ShippedPlan
+
+T = TypeVar("T")
+
+
+class WorkerProcess:
+    """The event loop of this process, and its open resources by the digest of their plan, with the run of that plan."""
+
+    def __init__(self) -> None:
+        self._loop = CallLoop()
+        self._open: dict[str, tuple[str, OpenResources]] = {}
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end in the loop of this process, which begins with the first one."""
+        try:
+            self._loop.begin()
+        except BaseException:
+            work.close()
+            raise
+        return self._loop.run(work)
+
+    def program(self, shipped: ShippedPlan, stage: str) -> Program:
+        """A compiled stage, with all open that its operators need. What another run had open is closed before."""
+        bundle, _ = unpack(shipped)
+        if shipped.digest not in self._open:
+            self._close_others(shipped.run)
+            self._open[shipped.digest] = (shipped.run, OpenResources(self.run, bundle.open_within))
+        _, resources = self._open[shipped.digest]
+        made = program(shipped, stage, resources.clients)
+        resources.open(bundle.plan, {stage})
+        return made
+
+    def _close_others(self, run: str | None) -> None:
+        for digest in [digest for digest, (other, _) in self._open.items() if other != run]:
+            self._open.pop(digest)[1].close()
+            forget(digest)  # its programs hold the clients
+
+    def end_calls(self) -> None:
+        """Let calls that were cancelled end. If some do not, and no client needs the loop, it ends with them."""
+        rested = self._loop.rest()
+        if not rested and not any(resources.are_open for _, resources in self._open.values()):
+            self._loop.end()
+
+    def close(self) -> None:
+        """Close all that is open, and end the loop."""
+        self._close_others(None)
+        self._loop.end()
+
+
+_kept = [WorkerProcess()]
+"""What this process keeps comes last, behind that of the processes that it was forked of: to free their loops would
+close what they still use."""
+
+
+def this_process() -> WorkerProcess:
+    """What this process keeps."""
+    return _kept[-1]
+
+
+def _forget_parent() -> None:  # pragma: no cover - tests take it in children that they fork, which are not traced
+    _kept.append(WorkerProcess())
+
+
+os.register_at_fork(after_in_child=_forget_parent)
+# Spark ends most workers by a signal, and these close nothing.
+atexit.register(lambda: this_process().close())

@@ -1,0 +1,139 @@
+"""What a Python worker keeps from batch to batch: its event loop, and the clients of a run. No Spark is needed."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fluvial.dsl import Pipeline, resource
+from fluvial.planner import plan
+from fluvial.runtime.kernel.calls import cancellation
+from fluvial.runtime.kernel.state_cache import Size
+from fluvial.runtime.spark.lowering.levels import Levels
+from fluvial.runtime.spark.lowering.lowering import levels
+from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack
+from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
+from fluvial.runtime.spark.worker.worker_process import WorkerProcess, this_process
+
+
+async def asked(value: int, client: Any) -> list[int]:
+    del client
+    return [value]
+
+
+def shipped(run: str, id: str = "asked") -> ShippedPlan:
+    """A plan with a client of its own, which tells of itself by a list that each copy of the plan has."""
+
+    class Client:
+        """Tells the loop in which it is opened and closed."""
+
+        def __init__(self) -> None:
+            self.loops: list[Any] = []
+
+        async def open(self) -> None:
+            self.loops.append(asyncio.get_running_loop())
+
+        async def close(self) -> None:
+            self.loops.append(asyncio.get_running_loop())
+
+    pipeline = Pipeline("p")
+    numbers = pipeline.stream("in", value=int)
+    numbers.async_flat_map(asked, id=id, resource=resource(Client)).send_to("out", value=int)
+    made = plan(pipeline)
+    found: Levels = levels(made, list(made.stages), 1)
+    return replace(pack(PlanBundle(made, found, 1, Size(1, 1))), run=run)
+
+
+@pytest.fixture
+def worker() -> Iterator[WorkerProcess]:
+    made = WorkerProcess()
+    yield made
+    made.close()
+
+
+def client_of(worker: WorkerProcess, plan: ShippedPlan) -> Any:
+    (client,) = worker.program(plan, "in").clients.values()
+    return client
+
+
+async def running() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def test_one_loop_serves_all_batches(worker: WorkerProcess) -> None:
+    first = worker.run(running())
+    worker.end_calls()
+    assert worker.run(running()) is first
+
+
+def test_a_client_is_opened_once_and_closed_in_its_loop_when_another_run_comes(worker: WorkerProcess) -> None:
+    one = shipped("run")
+    client, again = client_of(worker, one), client_of(worker, one)
+    assert client is again
+    loop = worker.run(running())
+    assert client.loops == [loop]
+    sibling = client_of(worker, shipped("run", "other"))
+    assert (client.loops, sibling.loops) == ([loop], [loop])
+    before = unpack(one)
+    another = client_of(worker, shipped("another", "third"))
+    assert (client.loops, sibling.loops, another.loops) == ([loop] * 2, [loop] * 2, [loop])
+    assert unpack(one) is not before
+    assert client_of(worker, one) is not client
+
+
+def test_a_worker_closes_what_is_open_at_its_end() -> None:
+    worker = WorkerProcess()
+    client = client_of(worker, shipped("run"))
+    worker.close()
+    assert len(client.loops) == 2
+
+
+async def stubborn() -> None:
+    """Ends when its loop does."""
+    for _ in range(2):
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+
+async def left_behind() -> "asyncio.Task[None]":
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    task.cancel()
+    return task
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_call_that_ignores_its_cancellation_ends_with_the_loop_unless_a_client_needs_that(
+    is_open: bool, worker: WorkerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancellation, "GRACE_SECONDS", 0.05)
+    if is_open:
+        client_of(worker, shipped("run"))
+    loop = worker.run(running())
+    call = worker.run(left_behind())
+    worker.end_calls()
+    assert loop.is_closed() is call.done() is not is_open
+    assert (worker.run(running()) is loop) is is_open
+
+
+def test_a_process_that_is_forked_has_a_loop_of_its_own_and_leaves_that_of_its_parent() -> None:
+    here = this_process()
+    loop = here.run(running())
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        os._exit(this_process() is here or this_process().run(running()) is loop)
+    assert os.waitpid(child, 0)[1] == 0
+    assert here.run(running()) is loop
+
+
+def test_a_loop_that_cannot_begin_leaves_no_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> Any:
+        raise OSError("no descriptors")
+
+    monkeypatch.setattr(cancellation, "begin_loop", refused)
+    with pytest.raises(OSError, match="no descriptors"):
+        WorkerProcess().run(running())
