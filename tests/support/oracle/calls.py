@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
-from fluvial.dsl import Retry
+from fluvial.dsl import Resource, Retry
 from fluvial.dsl import operators as ops
 
 
@@ -13,13 +14,16 @@ class Calls:
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self._clients: dict[Resource[Any], Any] = {}
 
     def close(self) -> None:
+        self._runner.run(self._stack.aclose())
         self._runner.close()
 
     def results(self, operator: ops.AsyncFlatMap, value: Any) -> list[Any]:
         """What the operator makes of a value."""
-        return list(self._made(operator.call.fn, value, operator.call.retry))
+        return list(self._made(operator.call.fn, value, operator.call.retry, operator.call.resource))
 
     def row(self, operator: ops.JoinRemote, key: Any) -> Any:
         """The row that a remote table has for a key, None without key or if there is none."""
@@ -27,12 +31,26 @@ class Calls:
             return None
         table = operator.table
         if table.batch is None:
-            return self._made(table.read, key, table.retry)
-        return self._made(table.read, [key], table.retry).get(key)
+            return self._made(table.read, key, table.retry, table.resource)
+        return self._made(table.read, [key], table.retry, table.resource).get(key)
 
-    def _made(self, fn: Callable[[Any], Awaitable[Any]], value: Any, retry: Retry | None) -> Any:
+    def _client(self, resource: Resource[Any]) -> Any:
+        """What a resource gives, opened once; here it gives context managers alone."""
+        if resource not in self._clients:
+
+            async def entered() -> Any:
+                return await self._stack.enter_async_context(resource.factory())
+
+            self._clients[resource] = self._runner.run(entered())
+        return self._clients[resource]
+
+    def _made(
+        self, fn: Callable[..., Awaitable[Any]], value: Any, retry: Retry | None, resource: Resource[Any] | None
+    ) -> Any:
+        client = () if resource is None else (self._client(resource),)
+
         async def call() -> Any:
-            return await fn(value)
+            return await fn(value, *client)
 
         for _ in range(retry.attempts - 1 if retry else 0):
             try:
