@@ -50,6 +50,45 @@ def test_an_operator_whose_results_an_end_parts(fluvial: Fluvial, folder: Path) 
     assert remedy.startswith("  to do: use --until caught-up where later runs go on, for window count at ")
 
 
+GLOBAL = """
+from fluvial.dsl import Pipeline
+
+class Session:
+    async def __aenter__(self): return self
+    async def __aexit__(self, *_): pass
+    async def get(self, word): return [word]
+
+session = Session()
+
+async def ask(word: str) -> list[str]:
+    return await session.get(word)
+
+class Printer:
+    def __init__(self): self.client = session
+    def write(self, messages): pass
+    def open(self): pass
+    flush = close = open
+
+pipeline = Pipeline("asked")
+words = pipeline.stream("words", value=str)
+words.async_flat_map(ask, id="ask").send_to("out")
+words.sink(Printer(), id="printed")
+"""
+
+
+def test_a_client_that_is_made_with_the_pipeline(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "asked.py").write_text(GLOBAL)
+    ended = fluvial("check", "asked.py")
+    assert ended.code == 0
+    told = ended.out.splitlines()
+    asked = told.index(
+        "! client: async_flat_map ask: ask uses session, an object of Session that is made with the pipeline"
+    )
+    assert told[asked + 1].startswith("  to do: at asked.py:22: make it by resource(factory), and pass resource=")
+    assert told[asked + 2].startswith("! client: sink printed: write uses Printer.client, an object of Session")
+    assert told[asked + 3] == "  to do: at asked.py:23: make it in open(), and close it in close()"
+
+
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, needs_pyspark])])
 def test_kept_state_with_another_meaning(fluvial: Fluvial, folder: Path, engine: str) -> None:
     fluvial("produce", "words", "words.jsonl")
@@ -278,7 +317,7 @@ def test_functions_that_cannot_be_sent(fluvial: Fluvial, folder: Path) -> None:
     assert ended.code == 3
     assert ended.out.endswith(
         "✗ functions: map(slowly) cannot be sent to Spark's workers: cannot pickle '_thread.lock' object\n"
-        "  to do: at locked.py:8: make what cannot be pickled inside the function, or in a sink's open()\n"
+        "  to do: at locked.py:8: make what cannot be pickled by resource(factory), or in an open()\n"
     )
 
 

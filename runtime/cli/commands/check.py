@@ -24,6 +24,7 @@ from ...local.checkpoints.border_compatibility import refuse_changed_borders
 from ...local.checkpoints.checkpoint import checkpoints_in
 from ...local.checkpoints.migration import kept_states, refuse_recreated
 from ...local.stores.survey import missing_stores
+from ...preflight.open_clients import open_clients
 from ...preflight.other_engine import other_engine_warning
 from ...preflight.requirements import has_pyspark, missing
 from ...preflight.state_compatibility import refuse_changed, reset_command, undeclared_states
@@ -86,6 +87,7 @@ def check(
     yield from _serdes(pipeline)
     yield from _engine(plan, engine, system.url if system else "")
     yield from _ends_of_input(plan)
+    yield from _clients(pipeline)
     if engine == "spark":
         yield from _functions(pipeline)
 
@@ -291,6 +293,16 @@ def _ends_of_input(plan: Plan) -> Iterator[Finding]:
         yield Finding(f"end of input: with --until end {DEPENDS}: {one.operator}: {one.reason}", remedy=remedy)
 
 
+def _clients(pipeline: Pipeline) -> Iterator[Finding]:
+    """Whether functions use clients that were made where the pipeline is written: these belong to no event loop of a
+    run, and to no other process."""
+    for client in open_clients(pipeline):
+        remedy = f"at {client.operator.origin}: make it by resource(factory), and pass resource= where it is used"
+        if client.operator.async_call is None:
+            remedy = f"at {client.operator.origin}: make it in open(), and close it in close()"
+        yield Finding(f"client: {client}", remedy=remedy)
+
+
 def _engine(plan: Plan, engine: EngineName, system: str) -> Iterator[Finding]:
     unsupported = limitations(plan, engine, system)
     for limitation in unsupported:
@@ -321,7 +333,7 @@ def _functions(pipeline: Pipeline) -> Iterator[Finding]:
                 packaging.pickling.dumps(operator)
             except Exception as error:  # pickling runs the users' own methods
                 failed += 1
-                remedy = f"at {operator.origin}: make what cannot be pickled inside the function, or in a sink's open()"
+                remedy = f"at {operator.origin}: make what cannot be pickled by resource(factory), or in an open()"
                 yield Finding(f"functions: {operator.label} cannot be sent to Spark's workers: {error}", WRONG, remedy)
     if not failed:
         yield Finding("functions: all can be sent to Spark's workers")

@@ -1,0 +1,132 @@
+"""Finds clients that are made where a pipeline is written, and that its functions use in other processes and loops."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from ...dsl import operators as ops
+from ...dsl.functions import called_name
+from ...dsl.operators import Operator
+from ...dsl.pipeline import Pipeline
+
+_NO_CLIENTS = ("asyncio", "fluvial", "unittest")
+"""Packages whose objects are no clients: locks belong to no loop before they are used, and mocks to none at all."""
+
+Reference = tuple[str, Any]
+"""What a function refers to, and by which name."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenClient:
+    """A client that a function of an operator refers to by `name`, as it was when the pipeline was written."""
+
+    operator: Operator
+    function: str
+    name: str
+    kind: str
+
+    def __str__(self) -> str:
+        made = f"an object of {self.kind} that is made with the pipeline"
+        return f"{self.operator.label}: {self.function} uses {self.name}, {made}"
+
+
+def open_clients(pipeline: Pipeline) -> Iterator[OpenClient]:
+    """The clients that functions of calls, sinks and processors refer to, each once for each operator."""
+    opened = [thing for operator in pipeline.operators for thing in operator.opens]
+    opened += [operator.sink for operator in pipeline.sinks]
+    for operator in pipeline.operators:
+        found: list[Any] = []
+        for called in _called_by(operator):
+            for name, thing in _References().of(called):
+                if _is_client(thing) and not any(thing is other for other in (*opened, *found)):
+                    found.append(thing)
+                    yield OpenClient(operator, called_name(called), name, type(thing).__name__)
+
+
+def _called_by(operator: Operator) -> list[Any]:
+    """The functions of the user's that may be given a client by mistake."""
+    if operator.async_call is not None:
+        return [operator.async_call.fn]
+    if isinstance(operator, ops.SinkTo):
+        return [operator.sink.write, operator.sink.flush]
+    if isinstance(operator, ops.Process):
+        return [operator.processor.on_message, operator.processor.on_timer]
+    return []
+
+
+def _is_client(thing: Any) -> bool:
+    """Whether an object is one that is open between `async with`, or until it is closed in an event loop."""
+    kind = type(thing)
+    if isinstance(thing, type | ModuleType) or kind.__module__.partition(".")[0] in _NO_CLIENTS:
+        return False
+    closes = (getattr(kind, name, None) for name in ("aclose", "close"))
+    return hasattr(kind, "__aenter__") or any(map(inspect.iscoroutinefunction, closes))
+
+
+class _References:
+    """Walks what functions refer to, and what the functions of their module do that they call."""
+
+    def __init__(self) -> None:
+        self._seen: list[Any] = []
+
+    def of(self, called: Any) -> Iterator[Reference]:
+        """All that a function, a method or an object that can be called refers to, with names."""
+        if any(called is other for other in self._seen):
+            return
+        self._seen.append(called)
+        if isinstance(called, partial):
+            yield from ((f"argument {number}", given) for number, given in enumerate(called.args, 1))
+            yield from called.keywords.items()
+            yield from self.of(called.func)
+        elif isinstance(called, MethodType):
+            yield from _attributes(called.__self__)
+            yield from self.of(called.__func__)
+        elif isinstance(called, FunctionType):
+            yield from self._of_function(called)
+        else:
+            yield from _attributes(called)
+            method = getattr(type(called), "__call__", None)  # noqa: B004 - of a class of the user's
+            if isinstance(method, FunctionType):
+                yield from self.of(method)
+
+    def _of_function(self, function: FunctionType) -> Iterator[Reference]:
+        names = set(_names(function.__code__))
+        used = [(name, thing) for name, thing in function.__globals__.items() if name in names]
+        used += [*_cells(function), *_defaults(function)]
+        yield from used
+        for thing in (*(thing for _, thing in used), getattr(function, "__wrapped__", None)):
+            if isinstance(thing, FunctionType) and thing.__globals__ is function.__globals__:
+                yield from self.of(thing)
+
+
+def _attributes(owner: Any) -> Iterator[Reference]:
+    """An object whose method is called, and what it holds."""
+    name = type(owner).__name__
+    yield name, owner
+    if not isinstance(owner, type):
+        yield from ((f"{name}.{attribute}", thing) for attribute, thing in getattr(owner, "__dict__", {}).items())
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names in a function's code, and in that of functions within it."""
+    yield from code.co_names
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _names(part)
+
+
+def _cells(function: FunctionType) -> Iterator[Reference]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # it is set later
+            continue
+
+
+def _defaults(function: FunctionType) -> Iterator[Reference]:
+    code, defaults = function.__code__, function.__defaults__ or ()
+    yield from zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True)
+    yield from (function.__kwdefaults__ or {}).items()
