@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from fluvial.dsl import Pipeline, Retry
+from fluvial.dsl import Pipeline, Retry, resource
 
 MAX_IN_FLIGHT = 20
 
@@ -54,21 +54,16 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Customers:
-    """A client of the service: HTTP over connections that are kept open and used again, in one event loop at a time."""
+    """A client of the service: HTTP over connections that are kept open and used again."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: list[Connection] = []
 
-    def __reduce__(self) -> tuple[type["Customers"], tuple[str]]:
-        """Other processes get the address, and open connections of their own."""
-        return Customers, (self._url,)
-
-    async def enrich(self, order: Order) -> list[Enriched]:
-        """An order with its customer's country."""
-        body = await self.get(f"/customers/{quote(order.customer)}")
-        return [Enriched(order, msgspec.json.decode(body, type=Customer).country)]
+    def close(self) -> None:
+        """Close the connections."""
+        for _, writer in self._idle:
+            writer.close()
 
     async def get(self, path: str) -> bytes:
         """The body of a page; raises OSError for another status than 200, and as streams do."""
@@ -88,9 +83,6 @@ class Customers:
         return body
 
     async def _connection(self) -> Connection:
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            self._loop, self._idle = loop, []
         if self._idle:
             return self._idle.pop()
         address = urlsplit(self._url)
@@ -104,19 +96,30 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[str, int]:
     return f"{first} ", int(named.get("content-length", 0))
 
 
-customers = Customers(os.environ.get("ENRICH_URL", "http://127.0.0.1:8642"))
+@resource
+def clients() -> Customers:
+    """Each process makes its own client, and closes it at the end."""
+    return Customers(os.environ.get("ENRICH_URL", "http://127.0.0.1:8642"))
+
+
+async def enrich(order: Order, customers: Customers) -> list[Enriched]:
+    """An order with its customer's country."""
+    body = await customers.get(f"/customers/{quote(order.customer)}")
+    return [Enriched(order, msgspec.json.decode(body, type=Customer).country)]
+
 
 pipeline = Pipeline("enrich")
 (
     pipeline.stream("orders", value=Order)
     .partition_by(lambda order: order.customer, id="by-customer", key_type=str)
     .async_flat_map(
-        customers.enrich,
+        enrich,
         id="look-up",
         max_in_flight=MAX_IN_FLIGHT,  # of each task
         order="key",
         timeout=timedelta(seconds=5),
         retry=Retry(attempts=5, delay=timedelta(milliseconds=50)),
+        resource=clients,
     )
     .send_to("enriched")
 )
