@@ -66,11 +66,13 @@ class _Keeper:
 
     async def close(self, seconds: float) -> None:
         """Close it, if it is open. Raises its error, and TimeoutError after so many seconds."""
-        if not self._closing.done():
+        if self._opened.done():
             self._closing.set_result(None)
+        else:  # the run was stopped while it opened
+            self._task.cancel()
         await asyncio.wait({self._task}, timeout=seconds)
         if not self._task.done():
-            await self._abandon()
+            self._task.cancel()
             raise TimeoutError
         # What was not opened has told its error already.
         if not self._task.cancelled() and (error := self._task.exception()) and self._opened.done():

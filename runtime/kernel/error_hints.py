@@ -33,6 +33,9 @@ from .stateful_operator import KEYLESS
 
 _CODES = re.compile(r"(?P<does>encode_key|encode|decode|key)(?:_\d+)?\((?P<of>\w+)")
 
+_OTHER_LOOP = re.compile("Event loop is closed|attached to a different loop|bound to a different event loop")
+"""What asyncio says of a client that belongs to another loop than the calls."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hint:
@@ -59,6 +62,9 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
         return _of_number(refused.wrong) if isinstance(error.__cause__, NotFinite) else refused
     if operator.async_call is not None and isinstance(error, TimeoutError):
         return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
+    if operator.async_call is not None and isinstance(error, RuntimeError) and _OTHER_LOOP.search(str(error)):
+        remedy = "make the client by resource(factory), and pass it as resource="
+        return Hint("a client that was made in the event loop of the calls", remedy)
     if operator.reads is not None and isinstance(error, WrongKey):
         return Hint(f"a key of type {known_name(flows(pipeline)[operator.id].key)}", "correct the key or key=")
     if isinstance(error, KeyTooLarge):

@@ -32,6 +32,7 @@ from fluvial.dsl import (
     maximum,
     msgpack,
     repeat,
+    resource,
     session,
     total,
     tumbling,
@@ -466,3 +467,21 @@ def test_what_only_one_of_two_records_has_is_not_compared() -> None:
 def test_what_has_another_meaning_now_is_carried_as_it_is() -> None:
     now = process(n=ValueState(str))
     assert carried({"c": process(n=ValueState(int), a=ValueState(int))}, {"c": now}) == {"c": now}
+
+
+def test_what_functions_are_given_says_nothing_of_the_state_behind_them() -> None:
+    """A client is no part of what a value means: another one goes on with the state that is there."""
+
+    def made(factory: Callable[[], object]) -> Any:
+        async def asked(number: int, client: object) -> list[int]:
+            del client
+            return [number]
+
+        pipeline = Pipeline("p")
+        asking = pipeline.stream("in", key=str, value=int).async_flat_map(asked, id="ask", resource=resource(factory))
+        asking.window(tumbling(minutes(1)), count(), id="count").send_to("out")
+        return plan(pipeline)
+
+    one, other = made(dict), made(list)
+    assert one.stores == other.stores
+    assert one.fingerprint() == other.fingerprint()

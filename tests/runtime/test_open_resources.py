@@ -269,6 +269,24 @@ def test_what_does_not_open_in_time_is_told_with_its_line(
     resources.close()
 
 
+def test_what_was_opening_when_the_run_was_stopped_is_left_at_once(
+    loop: CallLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def interrupted() -> None:
+        asyncio.get_running_loop().call_soon(interrupt)
+        await never()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    resources = OpenResources(loop.run, timedelta(minutes=1))
+    with pytest.raises(KeyboardInterrupt):
+        resources.open(of(resource(interrupted)), {"in"})
+    resources.close()
+    assert not resources.are_open
+    assert caplog.records == []
+
+
 class Broken(Methods):
     """Does not close."""
 

@@ -180,9 +180,17 @@ class CallLoop:
             asyncio.set_event_loop(self._begun[0])
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end. `begin` is to be called before."""
+        """Run a coroutine to its end. `begin` is to be called before. Where that is interrupted, the coroutine is
+        cancelled: it must not go on when the loop runs again, to close what it used."""
         assert self._begun is not None
-        return self._begun[0].run_until_complete(work)
+        task = self._begun[0].create_task(work)
+        try:
+            return self._begun[0].run_until_complete(task)
+        except BaseException:
+            task.cancel()
+            if task.done() and not task.cancelled():
+                task.exception()  # or asyncio logs that it was never retrieved
+            raise
 
     def rest(self) -> bool:
         """Give calls that were cancelled GRACE_SECONDS to end, and return whether all have; others are not waited for

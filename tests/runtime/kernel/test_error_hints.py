@@ -36,6 +36,14 @@ async def slow(number: Any) -> Any:
     return [number]
 
 
+async def of_another_loop(number: int) -> list[int]:
+    other = asyncio.new_event_loop()
+    answer: asyncio.Future[int] = other.create_future()
+    other.close()
+    await answer
+    return [number]
+
+
 async def one(number: int) -> Any:
     return number
 
@@ -337,6 +345,11 @@ CASES: list[tuple[Callable[[Any], None], str, str]] = [
         lambda s: s.async_flat_map(slow, id="c").send_to("out"),
         "TimeoutError: no result within 1 min, the timeout, in attempt 1 of 1",
         "pass a longer timeout=",
+    ),
+    (
+        lambda s: s.async_flat_map(of_another_loop, id="c").send_to("out"),
+        "async_flat_map c failed on the message at in, partition 0, offset 0, key 'a': RuntimeError: Task",
+        "make the client by resource(factory)",
     ),
     (
         looked_up,

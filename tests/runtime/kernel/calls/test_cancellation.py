@@ -210,6 +210,36 @@ def test_a_loop_is_left_with_its_result_or_error_and_cleaned_up() -> None:
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("within", [False, True])
+def test_what_was_interrupted_does_not_go_on_when_its_loop_runs_again(within: bool) -> None:
+    went_on: list[str] = []
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    async def work() -> None:
+        if within:
+            interrupt()
+        asyncio.get_running_loop().call_soon(interrupt)
+        for _ in range(3):
+            await asyncio.sleep(0)
+            went_on.append("work")
+
+    async def close() -> None:
+        await asyncio.sleep(0.01)
+        went_on.append("close")
+
+    loop = CallLoop()
+    loop.begin()
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work())
+    went_on.clear()
+    loop.run(close())
+    loop.end()
+    assert went_on == ["close"]
+
+
+@pytest.mark.filterwarnings("error")
 def test_what_begins_while_a_loop_is_left_is_ended_too() -> None:
     cleaned: list[int] = []
     running: set[Any] = set()
