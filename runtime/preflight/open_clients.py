@@ -15,7 +15,7 @@ from ...dsl.pipeline import Pipeline
 _NO_CLIENTS = ("asyncio", "fluvial", "unittest")
 """Packages whose objects are no clients: locks belong to no loop before they are used, and mocks to none at all."""
 
-Reference = tuple[str, Any]
+_Reference = tuple[str, Any]
 """What a function refers to, and by which name."""
 
 
@@ -72,7 +72,7 @@ class _References:
     def __init__(self) -> None:
         self._seen: list[Any] = []
 
-    def of(self, called: Any) -> Iterator[Reference]:
+    def of(self, called: Any) -> Iterator[_Reference]:
         """All that a function, a method or an object that can be called refers to, with names."""
         if any(called is other for other in self._seen):
             return
@@ -92,7 +92,7 @@ class _References:
             if isinstance(method, FunctionType):
                 yield from self.of(method)
 
-    def _of_function(self, function: FunctionType) -> Iterator[Reference]:
+    def _of_function(self, function: FunctionType) -> Iterator[_Reference]:
         names = set(_names(function.__code__))
         used = [(name, thing) for name, thing in function.__globals__.items() if name in names]
         used += [*_cells(function), *_defaults(function)]
@@ -102,7 +102,7 @@ class _References:
                 yield from self.of(thing)
 
 
-def _attributes(owner: Any) -> Iterator[Reference]:
+def _attributes(owner: Any) -> Iterator[_Reference]:
     """An object whose method is called, and what it holds."""
     name = type(owner).__name__
     yield name, owner
@@ -118,7 +118,7 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(part)
 
 
-def _cells(function: FunctionType) -> Iterator[Reference]:
+def _cells(function: FunctionType) -> Iterator[_Reference]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
@@ -126,7 +126,7 @@ def _cells(function: FunctionType) -> Iterator[Reference]:
             continue
 
 
-def _defaults(function: FunctionType) -> Iterator[Reference]:
+def _defaults(function: FunctionType) -> Iterator[_Reference]:
     code, defaults = function.__code__, function.__defaults__ or ()
     yield from zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True)
     yield from (function.__kwdefaults__ or {}).items()

@@ -7,6 +7,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+from ...dsl.errors import UsageError
+from ...dsl.validation import explain
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -61,7 +64,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return due is not None and due <= until * 1e6 + 1
 
     def run_waiting(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end. Time moves as far as it waits."""
+        """Run a coroutine to its end; time moves as far as it waits. Raises UsageError where it waits for something
+        other than time."""
 
         async def waited() -> T:
             task = self.create_task(work)
@@ -69,6 +73,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             while not task.done():
                 if not self.jump():
                     task.cancel()
+                    await self.quiet()
+                    wrong = "a method waits for an event that cannot happen under virtual time"
+                    remedy = "check it for a wait for a socket, a thread or an event"
+                    raise UsageError(explain(wrong, "one that ends by itself", remedy))
                 await self.quiet()
             return task.result()
 

@@ -58,6 +58,13 @@ class Passing(KeyedProcessor[str, int, int]):
         return [message.value]
 
 
+class Written(dict[str, int]):
+    """Has methods of C, one of them without a signature."""
+
+    open = dict.clear
+    close = dict.pop
+
+
 async def asked(value: int, client: Any) -> list[int]:
     del client
     return [value]
@@ -151,6 +158,10 @@ def test_an_operator_tells_what_is_to_be_opened_for_it() -> None:
     numbers.map(str).send_to(table)
     numbers.process(passing, id="passing").send_to("out")
     assert opened_by(pipeline) == [clients, pool, other, clients, clients, passing]
+
+
+def test_methods_without_a_signature_count() -> None:
+    assert opens_itself(Written())
 
 
 @pytest.mark.parametrize("thing", [3, Client(), Archive(), Pool, gives, pytest])

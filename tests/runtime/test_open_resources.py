@@ -248,10 +248,17 @@ async def stubborn() -> None:
                 raise
 
 
+async def rude() -> None:
+    try:
+        await never()
+    except asyncio.CancelledError:
+        raise ValueError("interrupted") from None
+
+
 STUBBORN = [0.0]
 
 
-@pytest.mark.parametrize("factory", [never, stubborn])
+@pytest.mark.parametrize("factory", [never, stubborn, rude])
 def test_what_does_not_open_in_time_is_told_with_its_line(
     factory: Callable[[], Any], loop: CallLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

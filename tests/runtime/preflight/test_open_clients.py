@@ -66,6 +66,10 @@ async def by_another(item: str) -> list[str]:
     return await by_name(item)
 
 
+async def again(item: str) -> list[str]:
+    return await again(item) if item else await by_another(item)
+
+
 async def by_default(item: str, client: Session = session) -> list[str]:
     return await client.get(item)
 
@@ -135,6 +139,7 @@ def told(fn: Any, **options: Any) -> list[tuple[str, str, str]]:
         (by_name, [("by_name", "session", "Session")]),
         (nested, [("nested", "redis", "Redis")]),
         (by_another, [("by_another", "session", "Session")]),
+        (again, [("again", "session", "Session")]),
         (by_default, [("by_default", "client", "Session")]),
         (by_word, [("by_word", "client", "Session")]),
         (in_closure(), [("ask", "kept", "Session")]),

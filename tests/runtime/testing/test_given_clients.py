@@ -1,13 +1,14 @@
 """Clients of a test's own in place of those that a pipeline would open, and those that the driver opens."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import NoProgressError, Pipeline, Resource, UsageError, resource
+from fluvial.dsl import Message, NoProgressError, Pipeline, Resource, UsageError, resource
 from fluvial.runtime.testing import PipelineDriver
 
 
@@ -114,3 +115,26 @@ def test_time_goes_on_where_a_client_is_closed_while_a_call_is_in_flight() -> No
         driver.restart()
         driver.advance(timedelta(minutes=1))
         assert [message.value for message in driver.read("out")] == [3]
+
+
+class Unreachable:
+    """A sink that waits for what never comes."""
+
+    async def open(self) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    def write(self, messages: Sequence[Message[str]]) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_sink_that_waits_for_something_other_than_time_is_told() -> None:
+    pipeline = Pipeline("p")
+    pipeline.stream("items", value=str).sink(Unreachable(), id="unreachable")
+    error = error_of(lambda: PipelineDriver(pipeline), UsageError)
+    assert_explains(error, "cannot happen under virtual time", None, "ends by itself", "a socket, a thread or an event")
