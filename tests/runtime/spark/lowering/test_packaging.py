@@ -1,8 +1,10 @@
 """How a plan comes to Spark's workers."""
 
 import os
+import socket
 import subprocess
 import sys
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="plans are pickled by what Spark brings")
 
-from fluvial.dsl import Pipeline, SystemProblem
+from explained import assert_explains, error_of
+from fluvial.dsl import Pipeline, SystemProblem, UnsupportedError, resource
 from fluvial.planner import plan
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.pipeline_loader import load_pipeline
@@ -45,6 +48,47 @@ def test_a_plan_that_another_run_has_put_in_its_place_is_refused(tmp_path: Path)
     Path(sent.file).write_bytes(b"another")
     with pytest.raises(SystemProblem, match="has changed since the run began"):
         unpack(sent)
+
+
+class Connection:
+    """What is open in this process, and cannot be another's."""
+
+    def __init__(self) -> None:
+        self.socket = socket.socket()
+
+    async def ask(self, value: str) -> list[str]:
+        return [value]
+
+
+def packed(pipeline: Pipeline) -> ShippedPlan:
+    made = plan(pipeline)
+    return pack(PlanBundle(made, levels(made, list(made.stages), 1), 1, Size(1, 1)))
+
+
+def test_a_client_that_is_open_is_refused_with_what_to_do() -> None:
+    connection, pipeline = Connection(), Pipeline("p")
+    pipeline.stream("in", value=str).async_flat_map(connection.ask, id="ask").send_to("out")
+    with closing(connection.socket):
+        error = error_of(lambda: packed(pipeline), UnsupportedError)
+    wrong = "pipeline 'p' cannot be sent to Spark's workers"
+    assert_explains(
+        error, wrong, None, "functions that can be pickled", "hand clients to functions by resource(factory)"
+    )
+
+
+def test_a_resource_travels_by_its_factory_and_is_one_where_it_arrives() -> None:
+    async def ask(value: str, connection: Connection) -> list[str]:
+        return await connection.ask(value)
+
+    connections, pipeline = resource(Connection), Pipeline("p")
+    words = pipeline.stream("in", value=str)
+    words.async_flat_map(ask, id="one", resource=connections).send_to("out")
+    words.async_flat_map(ask, id="two", resource=connections).send_to("out")
+    calls = unpack(packed(pipeline))[0].plan.pipeline.calls
+    one, two = (call.resource for call in calls)
+    assert one is two
+    assert one is not None
+    assert (one.name, one.origin) == ("Connection", connections.origin)
 
 
 SENT = """
