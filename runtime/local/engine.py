@@ -302,6 +302,8 @@ def make_tasks(
         # As late as may be: to restore state may take long, and the event loop stands still meanwhile.
         stack.callback(resources.close)
         resources.open(plan, {setup.stage for setup in setups})
+        for program in programs.values():
+            stack.callback(program.cancel_batches)  # else they would go on while clients are closed
     starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage need the same offsets
     latest = _begun_at_ends(plan, settings, stored)
     tasks = []

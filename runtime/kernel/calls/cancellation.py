@@ -219,10 +219,15 @@ class CallLoop:
 
 
 async def calls_ended(but: Collection["asyncio.Task[Any]"] = ()) -> "set[asyncio.Task[Any]]":
-    """Wait until the tasks that were cancelled have ended, GRACE_SECONDS at most; returns those that have not. Some are
-    left out."""
-    cancelled = {task for task in asyncio.all_tasks() if task.cancelling() and task not in but}
-    return (await asyncio.wait(cancelled, timeout=GRACE_SECONDS))[1] if cancelled else set()
+    """Wait until the tasks that were cancelled, and those that they cancel, have ended, GRACE_SECONDS at most. Returns
+    those that have not; `but` are left out."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + GRACE_SECONDS
+    while True:
+        cancelled = {task for task in asyncio.all_tasks() if task.cancelling() and task not in but}
+        if not cancelled or (left := until - loop.time()) <= 0:
+            return cancelled
+        await asyncio.wait(cancelled, timeout=left)
 
 
 def begin_loop() -> tuple[asyncio.AbstractEventLoop, CallThreads]:

@@ -43,6 +43,11 @@ class Program:
             self.remotes[table] = RemoteTableClient(with_client(table, self.clients))
         return self.remotes[table]
 
+    def cancel_batches(self) -> None:
+        """Give up what remote tables have begun for calls that have been cancelled, of all tasks in this process."""
+        for remote in self.remotes.values():
+            remote.cancel()
+
     @property
     def asynchronous(self) -> bool:
         """Whether the stage needs an event loop, and may have messages in flight between two calls of its code."""

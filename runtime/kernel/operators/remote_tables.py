@@ -158,6 +158,14 @@ class KeyBatcher:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
+    def cancel(self) -> None:
+        """Give up the batches that are not answered. Nobody may wait for them any more."""
+        batch, self._open = self._open, None
+        if batch is not None:
+            batch.timer.cancel()
+        for task in tuple(self._running):
+            task.cancel()
+
     async def _call(self, batch: _OpenBatch) -> None:
         try:
             rows = await self._make(batch.rows)
@@ -209,6 +217,12 @@ class RemoteTableClient:
             done.set_result(None)
             if self._last[key] is done:
                 del self._last[key]
+
+    def cancel(self) -> None:
+        """Give up what was begun for calls that have been cancelled: their rows must not be written later."""
+        for batches in (self._read_batches, self._write_batches):
+            if batches is not None:
+                batches.cancel()
 
     async def _write(self, key: Any, row: Any) -> None:
         if self._write_batches is None:

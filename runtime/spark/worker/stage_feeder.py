@@ -27,6 +27,8 @@ class StageFeeder:
     ) -> None:
         for task in self._tasks:
             task.calls.cancel()
+            # The loop stays: a batch that is sent later would write rows that are out of date by then.
+            task.program.cancel_batches()
         if self._tasks:
             this_process().end_calls()
 

@@ -373,6 +373,30 @@ def test_a_call_that_returns_after_its_timeout_is_too_late_for_all_that() -> Non
         run_loop(called)
 
 
+def test_calls_that_cancelled_calls_have_made_end_before_the_loop_rests() -> None:
+    ended: list[str] = []
+
+    async def function() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            ended.append("function")
+
+    async def begun() -> "asyncio.Task[None]":
+        call = asyncio.create_task(call_with_timeout(function(), 60, AbandonedCalls(1, "call", None)))
+        await asyncio.sleep(0.01)
+        return call
+
+    loop = CallLoop()
+    loop.begin()
+    call = loop.run(begun())
+    call.cancel()
+    assert loop.rest()
+    assert (call.cancelled(), ended) == (True, ["function"])
+    loop.end()
+
+
 def test_threads_that_do_not_return_are_replaced_between_batches(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,15 +1,17 @@
 """A stage in a task of Spark, with and without asynchronous calls; no Spark is needed for that."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from engines.stages import task_of
-from fluvial.dsl import MessageError, Pane, Pipeline, count, tumbling
+from fluvial.dsl import Batch, MessageError, Pane, Pipeline, count, tumbling
 from fluvial.dsl.message import Record
 from fluvial.runtime.spark.worker.stage_feeder import StageFeeder
+from fluvial.runtime.spark.worker.worker_process import this_process
 
 RECORDS = [(None, b"%d" % number, number, ()) for number in (1, 2, 3)]
 
@@ -45,6 +47,36 @@ def test_a_call_that_fails_fails_the_task() -> None:
     task = task_of(calling())
     with StageFeeder() as feeder, pytest.raises(MessageError, match="ZeroDivisionError"):
         feeder.feed(task, "in", 0, range(1), [(None, b"0", 0, ())])
+
+
+def writing(rows: list[Mapping[str, str | None]], delay: timedelta, stuck: bool) -> Pipeline:
+    """Writes rows in batches, and fails at the second message."""
+
+    async def read(keys: Sequence[str]) -> Mapping[str, str]:
+        return dict.fromkeys(keys, "")
+
+    async def write(some: Mapping[str, str | None]) -> None:
+        if stuck:
+            await asyncio.sleep(0.05)
+        rows.append(some)
+
+    pipeline = Pipeline("p")
+    words = pipeline.stream("in", key=str, value=str)
+    batch = Batch(size=2, delay=delay)
+    words.send_to(pipeline.remote_table("rows", read=read, write=write, batch=batch))
+    words.map(lambda word: f"{1 // (len(word) - 3)}").send_to("out")
+    return pipeline
+
+
+@pytest.mark.parametrize(("delay", "stuck"), [(0.01, False), (0.0, True)])
+def test_a_batch_of_rows_is_not_written_behind_the_end_of_its_task(delay: float, stuck: bool) -> None:
+    """By then another worker may have written newer rows of the same keys."""
+    rows: list[Mapping[str, str | None]] = []
+    task = task_of(writing(rows, timedelta(seconds=delay), stuck))
+    with StageFeeder() as feeder, pytest.raises(MessageError, match="ZeroDivisionError"):
+        feeder.feed(task, "in", 0, range(2), [(b"k", b"green", 0, ()), (b"l", b"tea", 1, ())])
+    this_process().run(asyncio.sleep(0.1))
+    assert rows == []
 
 
 @pytest.mark.parametrize("pipeline", [plain(), calling()], ids=["plain", "calling"])
