@@ -384,7 +384,8 @@ def test_calls_that_cancelled_calls_have_made_end_before_the_loop_rests() -> Non
             ended.append("function")
 
     async def begun() -> "asyncio.Task[None]":
-        call = asyncio.create_task(call_with_timeout(function(), 60, AbandonedCalls(1, "call", None)))
+        inner = call_with_timeout(function(), 60, AbandonedCalls(1, "inner", None))
+        call = asyncio.create_task(call_with_timeout(inner, 60, AbandonedCalls(1, "call", None)))
         await asyncio.sleep(0.01)
         return call
 
