@@ -119,7 +119,8 @@ class KeyedProcessor(Generic[K_contra, V_contra, U_co]):
     A subclass says what it keeps as attributes of the class (`ValueState`, `ListState`, `MapState`), and where it emits
     besides (`Tag`). What its methods return or yield is emitted. If one of them raises, nothing of that call stays: no
     state, no timer, no output. Each task works on a copy of its own, made by `copy.copy`; attributes other than states
-    are not kept.
+    are not kept. If it has `open` and `close`, asynchronous or not, each process calls `open` before these copies are
+    made, and `close` at the end.
 
     A state with `ttl` reads as absent from that long after its last write, and is then removed. The time of a write,
     and of a read, is the message's timestamp, or the watermark if that is later; in `on_timer` the timer's time.
