@@ -30,7 +30,7 @@ class OutputBuffer:
         return self._by_operator.setdefault(operator, [])
 
     def __len__(self) -> int:
-        return sum(map(len, self._by_operator.values()))
+        return sum(map(len, self._by_operator.values())) + len(self._dead_letters)
 
     def drain(self) -> Iterator[tuple[str, list[Any]]]:
         """Remove and yield the outputs, by operator."""

@@ -171,13 +171,14 @@ class WriteBackCache:
 
     def _with_stored(self, held: list[tuple[bytes, Any]]) -> Iterator[tuple[bytes, Any]]:
         """The values `held` in memory merged with those that the backend alone has."""
+        # A commit in the middle does not show in the scan: what was deleted before it stays deleted.
         at, gone = 0, self._gone
         for key, data in self._backend.scan(self.prefix):
             while at < len(held) and held[at][0] < key:
                 yield held[at]
                 at += 1
             # The value in memory is newer.
-            if key not in gone and not (at < len(held) and held[at][0] == key):
+            if key not in gone and key not in self._gone and not (at < len(held) and held[at][0] == key):
                 yield key, self._decoded(self._chunks.whole(key, data) if data.startswith(MARK) else data)
         yield from held[at:]
 
@@ -227,7 +228,7 @@ class WriteBackCache:
         self.clean.update(self.fresh)
         self.fresh.clear()
         self.measured = 0
-        self._gone.clear()
+        self._gone = set()  # another one: see `_with_stored`
 
     @property
     def held(self) -> Size:

@@ -10,15 +10,21 @@ from ..systems.partitioner import partition_of
 from .commit.contract import StagedOutputs
 
 
+MOST_IN_SINKS = 50_000
+"""Messages that sinks may hold until they are flushed."""
+
+
 class Router:
     """Puts the outputs of one task into its `StagedOutputs` and its sinks, and counts them by stream or sink.
 
-    `unflushed` says whether there were outputs since the last `flush`."""
+    `unflushed` says whether there were outputs since the last `flush`, and `in_sinks` counts those that went to sinks.
+    """
 
     def __init__(self, plan: Plan, stage: str, task: int) -> None:
         self._routes = OutputRoutes(plan, stage)
         self._task = task
         self.unflushed = False
+        self.in_sinks = 0
 
     @property
     def written(self) -> dict[str, int]:
@@ -32,6 +38,7 @@ class Router:
         route = self._routes[operator]
         self._routes.count(route, len(outputs))
         if route.sink is not None:
+            self.in_sinks += len(outputs)
             route.sink.write(outputs)
         elif route.to_all:
             for partition in range(route.partitions):
@@ -46,6 +53,7 @@ class Router:
         for sink in self._routes.sinks:
             sink.flush()
         self.unflushed = False
+        self.in_sinks = 0
 
 
 def _split(records: list[Record], partitions: int, keyless: int) -> Mapping[int, list[Record]]:

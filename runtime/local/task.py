@@ -24,7 +24,7 @@ from .border_progress import BorderProgress
 from .checkpoints.checkpoint import Checkpoint
 from .commit.contract import Commits, Committed, TaskCommit
 from .input_queue import InputQueue, InputQueues
-from .output_router import Router
+from .output_router import MOST_IN_SINKS, Router
 from .slices import SLICE, StateSlice
 from .task_metrics import CommitMetrics, TaskMetrics
 from .task_setup import TaskSetup
@@ -241,7 +241,7 @@ class LocalTask:
     def commit_is_large(self) -> bool:
         """Whether so many outputs or changes of state wait for a commit that it is due early."""
         state, most = self._work.state, self._cache
-        if self._staged.size >= self._run.settings.max_staged_bytes:
+        if self._staged.size >= self._run.settings.max_staged_bytes or self._router.in_sinks >= MOST_IN_SINKS:
             return True
         return state.changed >= most.entries or state.changed_bytes >= most.bytes
 

@@ -125,7 +125,7 @@ class RocksStore:
         return value
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The entries under a prefix, in the order of their keys, as they are when each is reached."""
+        """The entries under a prefix, in the order of their keys, as they were when the first was read."""
         for key, value in self._walk(self._db.items, prefix):
             if not key.startswith(prefix):
                 return

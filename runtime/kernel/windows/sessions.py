@@ -235,20 +235,21 @@ class SessionOperator:
         self._ended = watermark == END
         done, pauses = self._context.fired, self._context.pauses
         for time, key in self._timers.fire(watermark):
+            # The firing is not stored, and memory may be freed at any emission: what is read again has fired by then.
+            self._passed = max(self._passed, time - 1)
             if not done.has(time, key):
                 self._fire_due(key, time)
                 if pauses():
-                    self._passed = max(self._passed, time - 1)
                     if not self._ended:
                         done.pause(time, key)
                     yield
         done.complete(watermark)
         if watermark < END:
             self._fired = max(self._fired, watermark)
+        self._passed = self._fired
         while (slot := self._forgotten.first()) is not None and slot <= watermark:
             self._delete_expired(slot, watermark)
         self._ended = False
-        self._passed = self._fired
 
     def _show_at_end(self) -> Iterator[None]:
         """Emit at the end of input what no pane has shown, earliest first, and keep the sessions for a later run."""

@@ -32,3 +32,11 @@ def test_outputs_stay_where_nobody_takes_them() -> None:
     buffer.of("a").append(1)
     buffer.hand_over_if_many()
     assert len(buffer) == 1
+
+
+def test_dead_letters_are_handed_over_with_the_rest() -> None:
+    handed: list[tuple[str, list[int]]] = []
+    letters = [1, 2]
+    buffer = OutputBuffer(letters, lambda operator, outputs: handed.append((operator, outputs)), many=2)
+    buffer.hand_over_if_many()
+    assert (handed, letters) == ([(DEAD_LETTERS, [1, 2])], [])

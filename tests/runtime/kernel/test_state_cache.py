@@ -274,3 +274,25 @@ def test_what_a_time_held_is_gone_with_it(commits: int) -> None:
         assert seen() is None
     finally:
         gc.enable()
+
+
+class Snapshots(MemoryStore):
+    """A store whose scans show what was there when they began, as those of RocksDB do."""
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter([*super().scan(prefix)])
+
+
+def test_what_was_deleted_before_a_walk_does_not_come_back_with_a_commit_in_the_middle() -> None:
+    store = Snapshots()
+    state = KeyedState("op", store, int, int, True)
+    state.cache.fresh.update({b"a": 1, b"b": 2, b"c": 3})
+    store.write([*state.changes()])
+    mark_committed(state, 0)
+    state.delete(b"b")
+    walk = state.cache.items()
+    first = next(walk)
+    store.write([*state.changes()])
+    mark_committed(state, 0)
+    state.delete(b"c")
+    assert [first, *walk] == [(b"a", 1)]

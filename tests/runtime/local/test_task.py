@@ -1,6 +1,6 @@
 """A task at work: what it processes in one step, and what of that a commit takes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
@@ -9,8 +9,9 @@ import pytest
 
 from engines.local_tasks import local_run
 from engines.targets import write
-from fluvial.dsl import Pipeline, count, tumbling
+from fluvial.dsl import Message, Pipeline, count, tumbling
 from fluvial.dsl.message import Record
+from fluvial.runtime.local.output_router import MOST_IN_SINKS
 from fluvial.runtime.local.task import LocalTask
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import RecordBatch
@@ -87,3 +88,36 @@ def test_outputs_that_take_much_room_make_a_commit_due(stack: ExitStack) -> None
     queue(task, 1)
     task.step()
     assert task.commit_is_large
+
+
+class Holding:
+    """A sink that holds messages until it is flushed; it tells the most that it held."""
+
+    def __init__(self) -> None:
+        self.held = self.most = 0
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def write(self, messages: Sequence[Message[int]]) -> None:
+        self.held += len(messages)
+        self.most = max(self.most, self.held)
+
+    def flush(self) -> None:
+        self.held = 0
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def test_what_sinks_hold_makes_a_commit_due(stack: ExitStack) -> None:
+    pipeline, system, sink = Pipeline("p"), MemorySystem(), Holding()
+    pipeline.stream("in", value=int).sink(sink, id="held")
+    write(system, {"in": [[]]})
+    (task,) = local_run(pipeline, system, stack).tasks
+    queue(task, *range(MOST_IN_SINKS))
+    while task.step():
+        pass
+    assert task.commit_is_large
+    assert task.prepare_commit() is not None
+    assert (sink.most, task.commit_is_large) == (MOST_IN_SINKS, False)

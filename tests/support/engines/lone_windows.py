@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from engines.eviction import mark_committed
 from fluvial.dsl import aggregate
 from fluvial.dsl.message import Headers, Pane, PaneKind
+from fluvial.runtime.kernel.state_cache import Size, evict
 from fluvial.runtime.kernel.stateful_operator import StatefulOperator
 from fluvial.runtime.kernel.time.bounds import END, START
 from fluvial.runtime.kernel.windows.aligned import EVERYTHING
@@ -82,7 +83,7 @@ class LoneWindow:
                 late=self._late,
                 schedule=self.scheduled.append,
                 firing=self.firings.append,
-                pauses=lambda: False,
+                pauses=self._pauses,
                 keeps=keeps,
                 fired=self._fired,
             )
@@ -94,6 +95,11 @@ class LoneWindow:
         self.times.append(timestamp)
         replaces = tuple((past.start, past.end) for past in pane.replaces)
         self.panes.append(Shown(pane.window.start, pane.window.end, pane.value, pane.kind, replaces))
+
+    def _pauses(self) -> bool:
+        # An engine may free memory behind each emission.
+        evict(self.operator.caches(), Size(0, 0))
+        return False
 
     def _fail(self, _: bytes, pane: Pane[Any, Any], __: int, error: BaseException) -> None:
         raise AssertionError(f"{pane} has no value") from error

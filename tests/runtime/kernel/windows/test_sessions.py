@@ -200,3 +200,11 @@ def test_a_restart_changes_nothing(steps: list[int], restarts: set[int], accumul
     for one in (straight, stopped):
         one.advance(END)
     assert (stopped.panes, stopped.late) == (straight.panes, straight.late)
+
+
+def test_sessions_of_a_key_that_are_due_together_fire_once_each_though_memory_is_freed_between() -> None:
+    window = sessions()
+    window.add(0, 5 * GAP)
+    window = window.restarted()
+    window.advance(20 * GAP)
+    assert window.take() == [Shown(0, GAP + 1, [0]), Shown(5 * GAP, 6 * GAP + 1, [5 * GAP])]
