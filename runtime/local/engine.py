@@ -262,8 +262,9 @@ def open_commits(
 
 
 def _longest(plan: Plan, settings: Settings) -> timedelta:
-    """How long a transaction of a container may be open: a commit waits for the asynchronous calls in flight."""
-    longest = sum(call.longest_ms for call in plan.pipeline.calls)
+    """How long a transaction of a container may be open: a commit waits for the asynchronous calls in flight, of which
+    half wait for the other half to end."""
+    longest = 2 * sum(call.longest_ms for call in plan.pipeline.calls)
     return settings.interval(seen_early=False) + timedelta(milliseconds=longest)
 
 

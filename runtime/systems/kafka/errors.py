@@ -127,5 +127,7 @@ _REMEDIES: Mapping[int, str] = {
     KafkaError.INVALID_REPLICATION_FACTOR: "set replication.factor among the settings of topics",
     KafkaError.INVALID_CONFIG: "correct the settings of topics; Fluvial needs Kafka 3.6 or later",
     KafkaError.POLICY_VIOLATION: "make the topic as the policy of the cluster wants it, before the run",
-    KafkaError.INVALID_TRANSACTION_TIMEOUT: "lower transaction.timeout.ms among the settings of the client",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "let the calls of the pipeline end sooner (timeout= and retry=), for which "
+    "a commit waits; or raise transaction.max.timeout.ms of the brokers; or, where calls never take as long as they "
+    "may, set transaction.timeout.ms among the settings of the client",
 }

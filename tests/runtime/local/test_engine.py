@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engines.sending import ProducingSystem
+from engines.sending import MemorySender, ProducingSystem
 from engines.targets import append, contents, write
 from fluvial.dsl import (
     ClockTimers,
@@ -192,3 +192,28 @@ def test_timers_that_were_due_as_a_run_began_fire_in_it(tmp_path: Path) -> None:
         caught_up(pipeline, system, now)
         told.append(sorted(record[1] or b"" for record in contents(system, "out")))
     assert told == [[], [], [b"a", b"bb"], [b"a", b"bb"]]
+
+
+class Asked(ProducingSystem):
+    """Notes how long the transactions of its producers may take."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest: list[timedelta] = []
+
+    def record_producer(
+        self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
+    ) -> MemorySender:
+        self.longest.append(longest)
+        return super().record_producer(transactional_id, longest=longest, once=once)
+
+
+def test_a_transaction_may_last_as_long_as_the_calls_that_run_and_then_those_that_wait_to_begin() -> None:
+    async def call(word: str) -> list[str]:
+        return [word]
+
+    system, pipeline = Asked(), Pipeline("p")
+    pipeline.stream("in", value=str).async_flat_map(call, id="c", timeout=timedelta(minutes=1)).send_to("out")
+    settings = Settings(guarantee="exactly_once", commit_interval=timedelta(seconds=3))
+    started(pipeline, filled(system), settings=settings)
+    assert timedelta(minutes=2) < max(system.longest) < timedelta(minutes=2, seconds=10)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Event
 from typing import Any
 
@@ -200,6 +201,11 @@ def test_a_record_that_the_broker_refuses_is_told_from_then_on(kafka: KafkaSyste
     with pytest.raises(SystemProblem, match="MSG_SIZE_TOO_LARGE"):
         sender.send(name, 0, [ONE])
     sender.close()
+
+
+def test_a_transaction_longer_than_brokers_allow_is_refused_at_once(kafka: KafkaSystem) -> None:
+    with pytest.raises(SystemProblem, match=r"(?s)INVALID_TRANSACTION_TIMEOUT.*to do: let the calls .* end sooner"):
+        kafka.record_producer("long", longest=timedelta(minutes=20))
 
 
 def test_a_record_that_the_client_refuses_is_told_from_then_on(kafka: KafkaSystem, topic: MakeTopic) -> None:
