@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from ...dsl.message import Record
@@ -89,6 +89,8 @@ class StageTask:
         effects = MessageEffects(self.stateful, self.outputs, self.counts.late, takes_back=program.takes_back)
         self.tracker = tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, effects)
         self.watermarks = WatermarkGraph(graph.nodes, tracker.floor, exact=graph.exact, paused=tracker.paused)
+        leads_to = cache(graph.leads_to)
+        tracker.precedes = lambda operator: leads_to(operator, self.watermarks.fires[0])
         self.inputs = InputProgress(
             graph.inputs, self.watermarks, position, producers, accepts, self.tracker.opened, catches_up=catches_up
         )
@@ -106,10 +108,10 @@ class StageTask:
         self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
 
     def _pauses_where(self, full: Callable[[], bool]) -> FiringPauses:
-        """Where firings pause. No commit is made while messages are in flight, so none is waited for then. Calls that
-        have ended do not count as outstanding: what waits for its order may wait for the firing itself."""
+        """Where firings pause. No commit is made while they hold back what is in flight, so none is waited for then.
+        Calls that have ended do not count as outstanding: what waits for its order may wait for the firing itself."""
         free = (lambda: self.calls.free) if self.program.asynchronous else None
-        return FiringPauses(self.outputs, free, lambda: full() and not self.tracker.has_messages)
+        return FiringPauses(self.outputs, free, lambda: full() and not self.tracker.has_held)
 
     def _environment_of(
         self,
@@ -195,8 +197,9 @@ class StageTask:
 
     @property
     def holds_messages(self) -> bool:
-        """Whether a firing has paused while messages are in flight, so that no commit can be made before it goes on."""
-        return self.paused and self.tracker.has_messages
+        """Whether a firing that has paused holds back what is in flight, so that no commit can be made before it goes
+        on."""
+        return self.paused and self.tracker.has_held
 
     def set_clock(self, now: int, active: Collection[str] | None = None) -> None:
         """Set the processing time, in ms since epoch, and fire what is due by it. `active` are the sources with

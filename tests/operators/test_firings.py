@@ -1,5 +1,6 @@
 """A pane that fails is skipped or set aside by itself, with its key and window; or ends the run, naming the lines."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -174,3 +175,29 @@ def test_what_was_discarded_comes_back_if_its_message_fails_elsewhere(asynchrono
                 driver.restart()
             driver.send("in", value, key="a", timestamp=time)
         assert panes(driver) == [("on_time", "a", 1), ("late", "a", 1)]
+
+
+@pytest.mark.parametrize(("accumulate", "late"), [(True, 2), (False, 1)])
+def test_what_an_operator_before_a_window_has_in_flight_waits_while_the_window_fires_in_pieces(
+    accumulate: bool, late: int
+) -> None:
+    async def looked_up(word: str) -> list[str]:
+        await asyncio.sleep(1 if word == "slow" else 0)
+        return [word]
+
+    async def told(pane: Pane[str, int]) -> list[list[Any]]:
+        await asyncio.sleep(1)
+        return [[pane.key, pane.kind, pane.value]]
+
+    pipeline, hour = Pipeline("p"), timedelta(hours=1)
+    words = pipeline.stream("in", key=str, value=str).deduplicate(hour, by=str.upper, by_type=str, id="once")
+    called = words.async_flat_map(looked_up, id="call", order="none")
+    counted = called.window(tumbling(timedelta(seconds=10)), count(), id="w", lateness=hour, accumulate=accumulate)
+    counted.async_flat_map(told, id="told", max_in_flight=1).send_to("out", key=lambda row: str(row[0]))
+    with PipelineDriver(pipeline) as driver:
+        for key in "abcdef":
+            driver.send("in", "quick", key=key, timestamp=0)
+        driver.records.send("in", [(b"z", b"quick", 20_000, ()), (b"f", b"slow", 5_000, ())])
+        driver.advance(timedelta(minutes=1))
+        rows = [message.value for message in driver.read("out")]
+    assert [row for row in rows if row[0] == "f"] == [["f", "on_time", 1], ["f", "late", late]]

@@ -108,7 +108,8 @@ class InFlightTracker:
     have ended, and that wait for others.
 
     While `paused[0]`, in the middle of a firing, messages of the inputs are held back when their calls have ended: they
-    came after what fires, and must not change state before all of it has fired.
+    came after what fires, and must not change state before all of it has fired. So are firings of operators that
+    `precedes` says are before the one that fires.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class InFlightTracker:
         effects: Effects,
     ) -> None:
         self.paused = [False]
+        self.precedes: Callable[[str], bool] = _never
         self._held: deque[InFlightMessage] = deque()
         self._report_landed = landed
         self._fail = fail
@@ -177,9 +179,9 @@ class InFlightTracker:
                 line.append(message)
 
     @property
-    def has_messages(self) -> bool:
-        """Whether messages of the inputs are in flight, not firings alone."""
-        return any(queue and _is_message(queue[0]) for queue in self._queues.values())
+    def has_held(self) -> bool:
+        """Whether what is in flight is held back, or will be, until the firing is over."""
+        return any(queue and self._is_held(queue[0]) for queue in self._queues.values())
 
     def release_held(self) -> None:
         """Go on with the messages that were held back, unless a firing pauses again."""
@@ -188,10 +190,14 @@ class InFlightTracker:
 
     def _waits(self, message: InFlightMessage) -> bool:
         """Whether this is to be held back while a firing has paused. If so, it is held."""
-        held = _is_message(message)
+        held = self._is_held(message)
         if held:
             self._held.append(message)
         return held
+
+    def _is_held(self, one: InFlightMessage) -> bool:
+        """A message is told by its batch and index, a firing by its operator and more."""
+        return len(one.where) == 2 or self.precedes(one.where[0])
 
     def close(self, message: InFlightMessage) -> None:
         """The last branch of a message has ended: release its effects, once it is first in its lines."""
@@ -248,9 +254,8 @@ class InFlightTracker:
         self._effects.emit_fired()
 
 
-def _is_message(one: InFlightMessage) -> bool:
-    """Whether this is a message of an input, with its batch and index; a firing is told by its operator and more."""
-    return len(one.where) == 2
+def _never(_: str) -> bool:
+    return False
 
 
 def _is_first(message: InFlightMessage) -> bool:

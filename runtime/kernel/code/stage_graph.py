@@ -52,6 +52,11 @@ class StageGraph:
         calls = any(operator.async_call is not None for operator in reached)
         return calls and any(changes_state(operator) or has_outputs(operator) for operator in reached)
 
+    def leads_to(self, start: str, operator: str) -> bool:
+        """Whether what one operator emits may lead to something at another."""
+        starts = (start, *self._side_outputs(start))
+        return any(operator in self._reached(one, self._behind) for one in starts)
+
     def inputs_before(self, operator: str) -> frozenset[str]:
         """The inputs whose messages may lead to something at an operator."""
         return frozenset(stream for stream in self.inputs if operator in self._reached(stream, self._behind))

@@ -99,7 +99,7 @@ def _bind_state(environment: StageEnvironment, operator: ops.Operator, number: i
         stateful = kind.make_state(environment, operator, after)
         if operator.time_domain == "processing":
             stateful = ProcessingTimeOperator(stateful, _clock_at(watermarks, environment.node_in(operator.id)))
-            watermarks.clock_users.attach(stateful.due)
+            watermarks.clock_users.attach(operator.id, stateful.due)
         environment.stateful[operator.id] = stateful
         watermarks.attach(operator.id, stateful)
         _bind_add(environment, operator, stateful, names, f"add_{number}")

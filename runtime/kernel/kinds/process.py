@@ -37,7 +37,7 @@ def _make_process(environment: StageEnvironment, operator: ops.Process, emit: Ca
     processor = ProcessOperator(context)
     if processor.fire_clock_timers is not None:
         environment.clock_users.append(operator.id)
-        environment.watermarks.clock_users.attach(processor.due, processor.fire_clock_timers)
+        environment.watermarks.clock_users.attach(operator.id, processor.due, processor.fire_clock_timers)
     return processor
 
 

@@ -25,29 +25,31 @@ from .watermark_node import NodeKind, WatermarkNode, lagging, slowest
 
 class ClockUsers:
     """What depends on the processing time in a task: operators that fire by it, and nodes that follow it, which
-    `has_nodes` says there are."""
+    `has_nodes` says there are. `firing[0]` becomes the operator that fires."""
 
-    def __init__(self, *, has_nodes: bool = False) -> None:
+    def __init__(self, firing: list[str], *, has_nodes: bool = False) -> None:
         self._has_nodes = has_nodes
+        self._firing = firing
         self._dues: list[Callable[[], int]] = []
-        self._callbacks: list[Callable[[int], bool]] = []
+        self._callbacks: list[tuple[str, Callable[[int], bool]]] = []
         self._next = 0  # the callback that has paused
 
     def __bool__(self) -> bool:
         return self._has_nodes or bool(self._dues)
 
-    def attach(self, due: Callable[[], int], fire: Callable[[int], bool] | None = None) -> None:
+    def attach(self, id: str, due: Callable[[], int], fire: Callable[[int], bool] | None = None) -> None:
         """Call `fire` with the processing time whenever it advances; it returns whether all that is due has fired.
         `due` returns the next time at which the operator is due."""
         self._dues.append(due)
         if fire is not None:
-            self._callbacks.append(fire)
+            self._callbacks.append((id, fire))
 
     def fire(self, now: int) -> bool:
         """Fire what is due by the processing time. Returns whether all of it was; else a firing has paused, and goes on
         with the next call."""
         for number in range(self._next, len(self._callbacks)):
-            if not self._callbacks[number](now):
+            self._firing[0], fire = self._callbacks[number]
+            if not fire(now):
                 self._next = number
                 return False
         self._next = 0
@@ -74,8 +76,8 @@ class TimedOperator(Protocol):
 class WatermarkGraph:
     """The watermarks of one task. `now[i]` is the watermark of node i, and `idle[i]` says that node i is idle.
     `next_fire[0]` is the watermark at which a stateful operator is next due. `clock` is the processing time. While
-    `paused[0]` the firing of an operator is not over: nothing else fires, and no message may be processed. By
-    `clock_fired` all has fired that was due by the clock.
+    `paused[0]` the firing of an operator is not over: nothing else fires, and no message may be processed. `fires[0]`
+    is that operator, or the one that has fired last. By `clock_fired` all has fired that was due by the clock.
 
     `operators` has the node of each stateful operator, and `restored` the watermark from which each was restored.
 
@@ -102,6 +104,7 @@ class WatermarkGraph:
         self._floor = floor
         self._following = self._again = False
         self.paused = [False] if paused is None else paused
+        self.fires = [""]
         self._rest: Callable[[], None] | None = None
         self.clock_fired = START
         self._stateful: dict[str, TimedOperator] = {}
@@ -109,7 +112,7 @@ class WatermarkGraph:
         self._left_out: set[int] = set()
         self._streams = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stream"}
         self.operators = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stateful"}
-        self.clock_users = ClockUsers(has_nodes=any(node.kind == "clock" for node in nodes))
+        self.clock_users = ClockUsers(self.fires, has_nodes=any(node.kind == "clock" for node in nodes))
         self.returns = any(node.returns for node in nodes)
         moves: dict[NodeKind, Callable[[int, WatermarkNode], None]] = {
             "clock": self._follow_clock,
@@ -282,6 +285,7 @@ class WatermarkGraph:
     def _advance(self, index: int, watermark: int) -> None:
         """Let an operator fire up to a watermark, or go on with that."""
         node = self.nodes[index]
+        self.fires[0] = node.owner
         self.paused[0] = not self._stateful[node.owner].advance(watermark)
         if self.paused[0]:
             self._rest = partial(self._advance, index, watermark)

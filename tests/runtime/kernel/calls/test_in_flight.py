@@ -188,12 +188,29 @@ def test_messages_are_held_back_while_a_firing_has_paused_and_firings_are_not() 
         tracker.fed(message)
     for message in (first, second, pane):
         tracker_closes(tracker, message)
-    assert (stage.state, stage.output, tracker.has_messages, len(tracker)) == ([], ["c"], True, 2)
+    assert (stage.state, stage.output, tracker.has_held, len(tracker)) == ([], ["c"], True, 2)
     tracker.release_held()
     assert stage.state == []
     tracker.paused[0] = False
     tracker.release_held()
-    assert (stage.state, tracker.has_messages, len(tracker), tracker.waiting) == (["k", "k"], False, 0, 0)
+    assert (stage.state, tracker.has_held, len(tracker), tracker.waiting) == (["k", "k"], False, 0, 0)
+
+
+def test_a_firing_before_the_one_that_has_paused_is_held_back_too() -> None:
+    stage = Stage()
+    tracker = cells_of(stage)
+    tracker.precedes = {"before": True, "beside": False}.__getitem__
+    tracker.paused[0] = True
+    for operator in ("beside", "before"):
+        firing = tracker.open(5, operator, (operator, "key", "pane", 0))
+        firing.pending += 1
+        firing.effects.append(kept(stage, operator))
+        tracker.fed(firing)
+        tracker_closes(tracker, firing)
+    assert (stage.state, tracker.has_held) == (["beside"], True)
+    tracker.paused[0] = False
+    tracker.release_held()
+    assert (stage.state, tracker.has_held) == (["beside", "before"], False)
 
 
 def tracker_closes(tracker: InFlightTracker, message: InFlightMessage) -> None:
