@@ -15,6 +15,9 @@ from .kernel.output_buffer import DEAD_LETTERS
 from .process.interruptions import interruption
 from .process.resource_limits import remedy_for
 
+MOST_IN_SINKS = 50_000
+"""Messages that sinks may hold until they are flushed."""
+
 
 @dataclass(frozen=True, slots=True)
 class OutputRoute:

@@ -10,10 +10,6 @@ from ..systems.partitioner import partition_of
 from .commit.contract import StagedOutputs
 
 
-MOST_IN_SINKS = 50_000
-"""Messages that sinks may hold until they are flushed."""
-
-
 class Router:
     """Puts the outputs of one task into its `StagedOutputs` and its sinks, and counts them by stream or sink.
 

@@ -18,13 +18,14 @@ from ..kernel.stage import StageTask
 from ..kernel.state_cache import Size
 from ..kernel.time.border_watermarks import ControlMessage
 from ..kernel.time.position import Position
+from ..output_routes import MOST_IN_SINKS
 from ..systems.contract import StreamPartition
 from ..systems.provisioning import tables_by_stream
 from .border_progress import BorderProgress
 from .checkpoints.checkpoint import Checkpoint
 from .commit.contract import Commits, Committed, TaskCommit
 from .input_queue import InputQueue, InputQueues
-from .output_router import MOST_IN_SINKS, Router
+from .output_router import Router
 from .slices import SLICE, StateSlice
 from .task_metrics import CommitMetrics, TaskMetrics
 from .task_setup import TaskSetup

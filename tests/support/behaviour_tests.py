@@ -197,7 +197,6 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/runtime/spark/connectors/test_log_source.py",
     ),
     "runtime/spark/worker/keyed_level.py": ("tests/runtime/spark/lowering/test_lowering.py",),
-    "runtime/spark/worker/output_router.py": ("tests/runtime/spark/lowering/test_lowering.py",),
     "runtime/spark/worker/outputs.py": (
         "tests/runtime/spark/worker/test_level_processor.py",
         "tests/runtime/spark/connectors/test_log_sink.py",

@@ -119,7 +119,9 @@ class _BucketStage:
             producers=expected,
             keeps_at_end=bundle.keeps_at_end,
             full=self._is_full,
+            hand_over=lambda operator, outputs: self._router.route(operator, outputs, self._rows),
         )
+        self._rows: list[Row] = []
         self._router = RowRouter(bundle, stage, bucket, bucket, output, stack)
         self._levels, self._cache = bundle.levels, bundle.cache
         now, self._since = (START, START) if time is None else (time.time, time.since)
@@ -128,6 +130,7 @@ class _BucketStage:
 
     def process(self, feeder: StageFeeder, bucket_input: _BucketInput, rows: list[Row]) -> None:
         read: dict[str, int] = {}
+        self._rows = rows
         while self.task.rebuild(REBUILD_ROWS):
             self.task.state.evict(self._cache)
         feeder.run(self.task, self.task.resume)

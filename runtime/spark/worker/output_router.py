@@ -7,7 +7,7 @@ from typing import Any
 from ....dsl.message import Record
 from ...kernel.stage import StageTask
 from ...kernel.time.bounds import START
-from ...output_routes import OutputRoute, OutputRoutes, ToldSink
+from ...output_routes import MOST_IN_SINKS, OutputRoute, OutputRoutes, ToldSink
 from ..counts import Counts
 from ..lowering.packaging import PlanBundle
 from ..rows import OUTPUT, Row, TaskCounts, Watermark, by_bucket, encode, message_blocks, messages_of
@@ -33,16 +33,21 @@ class RowRouter:
         self._routes = OutputRoutes(bundle.plan, stage)
         self._stack = stack
         self._open: dict[str, ToldSink] = {}
+        self._in_sinks = 0
 
     def route_outputs(self, task: StageTask, rows: list[Row]) -> None:
-        """Add the task's outputs to `rows`. Messages for a sink are written to the sink at once."""
+        """Add the task's outputs to `rows`."""
         for operator, outputs in task.drain_outputs():
-            route = self._routes[operator]
-            self._routes.count(route, len(outputs))
-            if route.sink is not None:
-                self._sink(route.name, route.sink, outputs)
-            else:
-                self._send(route, outputs, rows)
+            self.route(operator, outputs, rows)
+
+    def route(self, operator: str, outputs: list[Any], rows: list[Row]) -> None:
+        """Add an operator's outputs to `rows`. Messages for a sink are written to the sink at once."""
+        route = self._routes[operator]
+        self._routes.count(route, len(outputs))
+        if route.sink is not None:
+            self._sink(route.name, route.sink, outputs)
+        else:
+            self._send(route, outputs, rows)
 
     def _send(self, route: OutputRoute, records: list[Record], rows: list[Row]) -> None:
         bundle, first = self._bundle, self._position
@@ -63,11 +68,15 @@ class RowRouter:
             self._stack.callback(sink.close, this_process().run)
             self._open[name] = sink
         sink.write(messages)
+        self._in_sinks += len(messages)
+        if self._in_sinks >= MOST_IN_SINKS:
+            self.flush()
 
     def flush(self) -> None:
         """Flush the sinks: all messages written to them are then durable."""
         for sink in self._open.values():
             sink.flush()
+        self._in_sinks = 0
 
     def route_watermarks(self, task: StageTask, rows: list[Row]) -> None:
         """Send the task's watermark to every bucket that reads from one of its borders."""

@@ -11,8 +11,8 @@ from engines.local_tasks import local_run
 from engines.targets import write
 from fluvial.dsl import Message, Pipeline, count, tumbling
 from fluvial.dsl.message import Record
-from fluvial.runtime.local.output_router import MOST_IN_SINKS
 from fluvial.runtime.local.task import LocalTask
+from fluvial.runtime.output_routes import MOST_IN_SINKS
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import RecordBatch
 
