@@ -37,8 +37,8 @@ class FiredWindows:
         return self.cursor is not None and self.cursor[0] == end and key <= self.cursor[1]
 
     def pause(self, end: int, key: bytes) -> None:
-        """A firing pauses behind this window of a key."""
-        self.cursor = (end, key)
+        """A firing pauses behind this window of a key, which may lie before the cursor if it has changed since."""
+        self.cursor = (end, key) if self.cursor is None else max(self.cursor, (end, key))
         self._set_upto()
 
     def complete(self, end: int) -> None:

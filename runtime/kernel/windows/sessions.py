@@ -146,7 +146,10 @@ class SessionOperator:
         end = span.last + self._gap + 1
         if end <= self._fired:
             self._fire(key, span, "late")
-        elif not timed:
+            return
+        if self._context.fired.has(end, key):
+            span.fired = False  # it is to fire again, which is stored: see `_stored`
+        if not timed:
             self._timers.set(end, key)
 
     def _join(
@@ -237,12 +240,11 @@ class SessionOperator:
         for time, key in self._timers.fire(watermark):
             # The firing is not stored, and memory may be freed at any emission: what is read again has fired by then.
             self._passed = max(self._passed, time - 1)
-            if not done.has(time, key):
-                self._fire_due(key, time)
-                if pauses():
-                    if not self._ended:
-                        done.pause(time, key)
-                    yield
+            self._fire_due(key, time)
+            if pauses():
+                if not self._ended:
+                    done.pause(time, key)
+                yield
         done.complete(watermark)
         if watermark < END:
             self._fired = max(self._fired, watermark)

@@ -35,8 +35,9 @@ class TriggeredWindow(Struct, Generic[A], array_like=True, gc=False):
     `shown` says that no message has come since the last pane, and `open` that one has come since the last on-time pane.
     `latest` is the time of the latest message. The last fields but one are the state of the trigger.
 
-    `over` says that this record was written after the window had fired at its end. An earlier record does not show that
-    firing, since the firing writes nothing: see `_current`. Earlier versions did write, and left `over` None.
+    `over` says that this record was written after the window had fired at its end, perhaps in a firing that is not
+    over. An earlier record does not show that firing, since the firing writes nothing: see `_current`. Earlier versions
+    did write, and left `over` None.
     """
 
     accumulator: A | None = None
@@ -92,20 +93,26 @@ class TriggeredWindowOperator:
         added = [(end, *self._with_value(end, key, own)) for end, own in zip(ends, values, strict=True)]
         for end, held, accumulator in added:
             held.accumulator, held.held, held.shown, held.open = accumulator, True, False, True
-            held.latest, held.over = max(held.latest, timestamp), end <= self._fired
+            held.latest, held.over = max(held.latest, timestamp), self._has_fired(end, key)
             self._state.at[end].fresh[key] = held
             self._evaluate(end, key, held, max(timestamp, watermark))
 
     def _with_value(self, end: int, key: bytes, value: Any) -> tuple[TriggeredWindow[Any], Any]:
-        held = self._current(end, self._state.fresh(end)[key])
+        held = self._current(end, key, self._state.fresh(end)[key])
         aggregate = self._context.aggregate
         return held, aggregate.add(held.accumulator if held.held else aggregate.init(), value)
 
-    def _current(self, end: int, held: TriggeredWindow[Any]) -> TriggeredWindow[Any]:
-        """The state of a window. If its end has passed, apply the on-time firing, which is not stored."""
-        if held.over is False and end <= self._fired:
+    def _has_fired(self, end: int, key: bytes) -> bool:
+        """Whether the window of a key has fired at its end."""
+        return end <= self._fired or self._context.fired.has(end, key)
+
+    def _current(self, end: int, key: bytes, held: TriggeredWindow[Any]) -> TriggeredWindow[Any]:
+        """The state of a window. If it has fired at its end, apply that firing, which is not stored."""
+        if held.over is False and self._has_fired(end, key):
             start_anew(held)
             held.shown, held.open, held.over = True, False, True
+            if not self._context.accumulate:
+                held.accumulator, held.held = None, False
         return held
 
     def _evaluate(self, end: int, key: bytes, held: TriggeredWindow[Any], time: int) -> None:
@@ -133,7 +140,7 @@ class TriggeredWindowOperator:
 
     def _show(self, end: int, key: bytes, held: TriggeredWindow[Any], kind: PaneKind) -> None:
         self._emit(end, key, held, kind, stays=self._context.accumulate)
-        held.shown, held.over = True, end <= self._fired
+        held.shown, held.over = True, self._has_fired(end, key)
         held.open = held.open and kind != "on_time"
         cache = self._state.at[end]
         if self._context.accumulate:
@@ -179,7 +186,7 @@ class TriggeredWindowOperator:
             if not over:
                 self._context.firing(end)
             for key, stored in cache.items():
-                held = self._current(end, stored)
+                held = self._current(end, key, stored)
                 if held.held and not held.shown if over else held.held and held.open:
                     self._emit(end, key, held, "late" if over else "on_time", stays=True)
                     start_anew(held)
@@ -202,13 +209,14 @@ class TriggeredWindowOperator:
         stays = self._context.accumulate and end + self._context.lateness > watermark
         done, cache = self._context.fired, self._state.at[end]
         for key, held in cache.items():
-            if done.has(end, key):
+            again = done.has(end, key)
+            if again and not held.over:
                 continue
             if held.held and held.open:
                 self._emit(end, key, held, "on_time", stays=stays)
             if stays:
                 self._retain(end, key, held)
-            elif watermark == END:  # a run that stops while the firing pauses leaves nothing of it to later runs
+            elif again or watermark == END:  # a run that stops while the firing pauses leaves nothing to later runs
                 cache.delete(key)
             if self._context.pauses():
                 if watermark < END:
@@ -226,12 +234,15 @@ class TriggeredWindowOperator:
         elif held.over is None:
             held.over = False
             cache.fresh[key] = held
+        elif held.over:  # a message has come since it fired in a firing that was not over
+            held.shown, held.open = True, False
+            cache.fresh[key] = held
 
     def _drop(self, end: int) -> Iterator[None]:
         """Delete a window. Messages that the trigger for late panes has not emitted are emitted now."""
         cache = self._state.at[end]
         for key, stored in cache.items():
-            held = self._current(end, stored)
+            held = self._current(end, key, stored)
             if held.held and not held.shown:
                 self._emit(end, key, held, "late", stays=False)
                 cache.delete(key)
@@ -246,7 +257,7 @@ class TriggeredWindowOperator:
             cache = self._state.at.get(end)
             if cache is None or watermark == END:
                 continue
-            held = self._current(end, cache.fresh[key])
+            held = self._current(end, key, cache.fresh[key])
             over = end <= self._fired
             trigger, limit = (self._late, end + self._context.lateness) if over else (self._early, end)
             if now < due(held) < limit:

@@ -62,8 +62,10 @@ class TriggeredSessionOperator(SessionOperator):
         start_anew(span)
 
     def _after_message(self, key: bytes, span: Any, time: int, *, timed: bool) -> None:  # noqa: ARG002 - of triggers
-        span.pending = span.last + self._gap + 1 <= self._fired
-        span.fired = False if span.pending else None  # what is pending fires later than at the end
+        end = span.last + self._gap + 1
+        span.pending = end <= self._fired
+        # What is pending fires later than at the end; what has fired there, in a firing that paused, fires again.
+        span.fired = False if span.pending or self._context.fired.has(end, key) else None
         if observe(self._late if span.pending else self._early, span, time):
             self._trigger(key, span)
         if not span.fired:

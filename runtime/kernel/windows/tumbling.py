@@ -40,7 +40,7 @@ class TumblingOperator:
         # A closure over locals: this runs for each message.
         size, lateness, state, fold = self._size, self._lateness, self._state, self._context.aggregate.add
         late, fire, at, forgotten = self._context.late, self._fire, self._state.at, self._context.forgotten
-        done, changed = self._done, self._changed
+        done, changed, begin_again = self._done, self._changed, self._begin_again
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             end = timestamp - timestamp % size + size
@@ -54,6 +54,8 @@ class TumblingOperator:
                 late(key, value, timestamp, headers)
                 return
             fresh = cache.fresh if cache is not None else state.fresh(end)
+            if end <= done.upto:
+                begin_again(end, key)
             fresh[key] = fold(fresh[key], value)
             if end <= done.upto:
                 changed.fresh(end)[key] = True
@@ -62,6 +64,12 @@ class TumblingOperator:
                 fire(end, key, fresh[key])
 
         return add
+
+    def _begin_again(self, end: int, key: bytes) -> None:
+        """Discarding, forget what a firing that is not over has emitted of a window, before a message comes to it."""
+        emitted = not self._context.accumulate and self._done.has(end, key)
+        if emitted and not self._changed.fresh(end)[key]:
+            self._state.at[end].delete(key)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
         """A function that restores the window of a key that a message of this time falls into."""

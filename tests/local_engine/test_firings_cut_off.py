@@ -1,0 +1,80 @@
+"""A run that dies in the middle of a firing, between two commits, and what a later run makes of what had not fired."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from engines.targets import append, contents
+from fluvial.dsl import MessageError, Pane, Pipeline, after_count, count, hopping, session, tumbling
+from fluvial.dsl.windows.assigners import Assigner
+from fluvial.dsl.windows.triggers import Trigger
+from fluvial.planner import Settings
+from fluvial.runtime import run
+from fluvial.runtime.kernel.firing_pauses import PIECE
+from fluvial.runtime.systems import LogSystem
+
+SECOND = timedelta(seconds=1)
+KEYS = 2 * PIECE
+BEFORE, BEHIND = b"%05d" % 1, b"%05d" % (KEYS - 1)
+"""A key that has fired as the run dies, and one that has not."""
+
+
+def dying_at(number: int) -> Callable[[Pane[str, int]], list[object]]:
+    told = 0
+
+    def tell(pane: Pane[str, int]) -> list[object]:
+        nonlocal told
+        told += 1
+        if told == number:
+            raise ValueError("dead")
+        return [pane.key, pane.value]
+
+    return tell
+
+
+@pytest.mark.parametrize("accumulate", [True, False], ids=["accumulating", "discarding"])
+@pytest.mark.parametrize("lateness", [timedelta(0), timedelta(hours=1)], ids=["exact", "lenient"])
+@pytest.mark.parametrize(
+    ("by", "trigger"),
+    [
+        (tumbling(10 * SECOND), None),
+        (hopping(10 * SECOND, 10 * SECOND), None),
+        (session(9 * SECOND), None),
+        (tumbling(10 * SECOND), after_count(9)),
+        (session(9 * SECOND), after_count(9)),
+    ],
+    ids=["tumbling", "hopping", "sessions", "triggered", "triggered sessions"],
+)
+def test_an_input_that_was_added_since_brings_messages_to_windows_that_had_fired_in_part(
+    by: Assigner, trigger: Trigger | None, lateness: timedelta, accumulate: bool, tmp_path: Path
+) -> None:
+    def counting(*streams: str, dies_at: int = 0) -> Pipeline:
+        pipeline = Pipeline("p")
+        first, *others = [pipeline.stream(name, key=str, value=int) for name in streams]
+        merged = first.merge(*others) if others else first
+        panes = merged.window(by, count(), id="w", trigger=trigger, lateness=lateness, accumulate=accumulate)
+        panes.map(dying_at(dies_at)).send_to("out")
+        return pipeline
+
+    system, settings = LogSystem(tmp_path, fsync=False), Settings(max_staged_bytes=1)
+    for stream in ("a", "b"):
+        system.admin().create(stream, 1)
+    append(system, "a", 0, [(b"%05d" % key, b"1", 0, ()) for key in range(KEYS)] + [(b"z", b"1", 40_000, ())])
+    with pytest.raises(MessageError, match="dead"):
+        run(counting("a", dies_at=PIECE + 1), system=system, settings=settings, until="caught-up")
+    assert len(contents(system, "out")) == PIECE
+
+    append(system, "b", 0, [(BEFORE, b"1", 1, ()), (BEHIND, b"1", 1, ()), (b"z", b"1", 40_000, ())])
+    run(counting("a", "b"), system=system, settings=settings, until="caught-up")
+    counts = defaultdict[str, list[int]](list)
+    for record in contents(system, "out"):
+        key, number = json.loads(record[1] or b"")
+        counts[key].append(number)
+    assert counts.pop(BEHIND.decode()) == [2]
+    assert counts.pop(BEFORE.decode()) == [1, 2 if accumulate else 1]
+    assert set(map(tuple, counts.values())) == {(1,)}
+    assert len(counts) == KEYS - 2
