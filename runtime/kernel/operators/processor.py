@@ -314,10 +314,15 @@ class ProcessOperator:
         self._timers.reached = self._passed
         self._read_clock()
         for timers in self._all_timers:
-            waiting = (entry for entry in timers.far_timers.waiting() if self._set_at_end.get(entry) != run)
-            for time, entry in self._still_set(timers, {*waiting}):
-                _, left = timers.times.get(entry) or (END, None)
-                if left == time:
+            # Hour by hour: all of them may be more than fit in memory.
+            for over, entries in timers.far_timers.waiting():
+                for time, entry in self._still_set(timers, entries):
+                    due, left = timers.times.get(entry) or (END, None)
+                    if left != time or self._set_at_end.get(entry) == run:
+                        continue
+                    if due >= over:
+                        timers.far_timers.set(due, over - 1, entry)
+                        continue
                     self._fire_one_at_end(timers, entry, time)
                     if self._context.pauses():
                         yield

@@ -48,11 +48,19 @@ class FarTimers:
             for _ in tier.fire(watermark):
                 pass
 
-    def waiting(self) -> Iterator[bytes]:
-        """Yield the keys of the timers that have not fired, some of them more than once. The timers stay."""
-        for tier in self._tiers:
-            for _, keys in tier.waiting():
-                yield from keys
+    def waiting(self) -> Iterator[tuple[int, frozenset[bytes]]]:
+        """Yield the keys of the timers that have not fired, hour by hour, each time with the end of the hour. The
+        timers stay; others may be set meanwhile, in later hours."""
+        passed: int | None = None
+        while (first := self._first_behind(passed)) is not None:
+            over = first - first % SIZES[-1] + SIZES[-1]
+            yield over, frozenset(key for tier in self._tiers for key in _waiting_between(tier, passed, over))
+            passed = over - 1
+
+    def _first_behind(self, time: int | None) -> int | None:
+        """The first slot that begins after this time; None: the first of all."""
+        firsts = (tier.slot_behind(time) for tier in self._tiers)
+        return min((slot for slot in firsts if slot is not None), default=None)
 
     def next_due(self) -> int:
         """The least watermark at which `fire` has something to do; END if there are no timers."""
@@ -76,3 +84,10 @@ class FarTimers:
     def caches(self) -> Iterable[WriteBackCache]:
         """The caches that hold this state in memory."""
         return chain.from_iterable(tier.caches() for tier in self._tiers)
+
+
+def _waiting_between(timers: Timers, behind: int | None, before: int) -> Iterator[bytes]:
+    """The keys of the timers that have not fired, of the slots that begin between two times."""
+    slot = behind
+    while (slot := timers.slot_behind(slot)) is not None and slot < before:
+        yield from timers.waiting_in(slot)

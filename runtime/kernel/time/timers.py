@@ -86,12 +86,15 @@ class Timers:
         """Yield the keys of the timers that have not fired, slot by slot, each with the time at which its slot is over.
         The timers stay; others may be set meanwhile, in later slots."""
         slot: int | None = None
-        while (slot := self._slot_behind(slot)) is not None:
-            times = self._state.at[slot].items()
-            yield slot + self._size, [key for key, time in times if time > self._fired]
+        while (slot := self.slot_behind(slot)) is not None:
+            yield slot + self._size, self.waiting_in(slot)
 
-    def _slot_behind(self, slot: int | None) -> int | None:
-        """The first slot after this one; None: the first of all."""
+    def waiting_in(self, slot: int) -> list[bytes]:
+        """The keys of the timers of a slot that have not fired."""
+        return [key for key, time in self._state.at[slot].items() if time > self._fired]
+
+    def slot_behind(self, slot: int | None) -> int | None:
+        """The first slot that begins after this time; None: the first of all."""
         slots = (self._open, self._closed)
         starts = (0 if slot is None else bisect_right(sorted_slots, slot) for sorted_slots in slots)
         behind = (found[start] for found, start in zip(slots, starts, strict=True) if start < len(found))

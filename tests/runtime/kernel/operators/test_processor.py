@@ -422,6 +422,23 @@ def test_a_timer_with_two_alarms_rings_once_at_the_end() -> None:
         assert fired == [5000]
 
 
+def test_at_the_end_timers_fire_in_their_order_though_some_were_set_to_later_hours() -> None:
+    hour, fired = 3_600_000, list[int]()
+
+    def code(it: Everything, message: Message[str], context: Context[str]) -> None:  # noqa: ARG001
+        context.timers.set("t", int(message.value or 0))
+
+    def on_timer(it: Everything, timer: Timer, context: Context[str]) -> None:  # noqa: ARG001
+        fired.append(timer.time)
+        context.timers.set("next", timer.time + 10 * hour)
+
+    with driver(code, on_timer) as run:
+        for key, time in (("a", hour), ("b", 2 * hour), ("a", 3 * hour), ("c", 1000), ("d", 40 * hour)):
+            run.send("in", str(time), key=key, timestamp=0)
+        run.end()
+        assert fired == [1000, 2 * hour, 3 * hour, 40 * hour]
+
+
 def test_a_message_behind_the_end_of_its_input_meets_the_time_before_it() -> None:
     # As one is that its producer, which died, has written again.
     met: list[int] = []

@@ -75,3 +75,16 @@ def test_at_the_end_all_have_fired_and_nothing_is_left() -> None:
         made.set(time, 0, b"a")
     assert [time for time, _ in made.fire(END)] == [3, NEAR, FAR + 7]
     assert made.next_due() == END
+
+
+def test_timers_that_wait_are_given_hour_by_hour_with_those_that_are_set_meanwhile_in_later_ones() -> None:
+    made = timers()
+    for time, now, key in ((FAR + 7, 0, b"far"), (3, 0, b"near"), (HOUR + 5, 0, b"next"), (FAR + 9, FAR, b"close")):
+        made.set(time, now, key)
+    given: list[tuple[int, set[bytes]]] = []
+    for over, keys in made.waiting():
+        given.append((over // HOUR, {*keys}))
+        if over == HOUR:
+            made.set(FAR + 8, HOUR - 1, b"late")
+    assert given == [(1, {b"near"}), (2, {b"next"}), (SLOTS + 1, {b"far", b"close", b"late"})]
+    assert [time for time, _ in made.fire(FAR + 9)] == [3, HOUR + 5, FAR + 7, FAR + 8, FAR + 9]
