@@ -5,14 +5,19 @@ from collections.abc import Callable
 from .output_buffer import OutputBuffer
 
 PIECE = 1000
-"""Emissions after which outputs may be handed over."""
+"""The most emissions after which outputs are handed over."""
+FIRST_PIECE = 16
+"""Emissions before the size of outputs is known."""
+PIECE_BYTES = 4 << 20
+"""So many bytes of outputs are handed over at a time, where one emission has no more."""
 
 
 class FiringPauses:
     """To be called after each emission of a firing: returns whether the firing is to pause.
 
     In a stage with asynchronous calls it pauses while `capacity()` has no room for another call. In any stage it pauses
-    after PIECE emissions if the engine is `full()`: if it wants to commit what it was handed before it takes more.
+    after a piece, PIECE emissions or fewer large ones, if the engine is `full()`: if it wants to commit what it was
+    handed before it takes more.
     """
 
     def __init__(self, outputs: OutputBuffer, capacity: Callable[[], int] | None, full: Callable[[], bool]) -> None:
@@ -20,13 +25,16 @@ class FiringPauses:
         self._capacity = capacity
         self._full = full
         self._count = 0
+        self._piece = min(FIRST_PIECE, PIECE)
 
     def __call__(self) -> bool:
         """Whether the firing is to pause behind what it has just emitted."""
         self._count += 1
-        if self._count >= PIECE:
+        if self._count >= self._piece:
             self._count = 0
-            self._outputs.hand_over_if_many()
+            size = self._outputs.hand_over()
+            fitting = 2 * self._piece if 2 * size <= PIECE_BYTES else self._piece * PIECE_BYTES // size
+            self._piece = max(1, min(PIECE, fitting))
             if self._full():
                 return True
         return self._capacity is not None and self._capacity() <= 0

@@ -42,6 +42,15 @@ class OutputBuffer:
 
     def hand_over_if_many(self) -> None:
         """Empty the buffer in the middle of a firing, if there is much and the engine takes outputs then."""
-        if self._hand_over is not None and len(self) >= self._many:
+        if len(self) >= self._many:
+            self.hand_over()
+
+    def hand_over(self) -> int:
+        """Empty the buffer in the middle of a firing, if the engine takes outputs then. Returns how many bytes the
+        values of these records had; those of messages for a sink are not known."""
+        size = 0
+        if self._hand_over is not None:
             for operator, outputs in self.drain():
+                size += sum(len(one[1] or b"") for one in outputs if one.__class__ is tuple)
                 self._hand_over(operator, outputs)
+        return size

@@ -1,7 +1,7 @@
 """Where a firing pauses: for room in the pools of calls, and for a commit."""
 
-from fluvial.runtime.kernel.firing_pauses import PIECE, FiringPauses
-from fluvial.runtime.kernel.output_buffer import HAND_OVER_COUNT, OutputBuffer
+from fluvial.runtime.kernel.firing_pauses import FIRST_PIECE, PIECE, PIECE_BYTES, FiringPauses
+from fluvial.runtime.kernel.output_buffer import OutputBuffer
 
 
 class Engine:
@@ -13,26 +13,39 @@ class Engine:
         self.outputs = OutputBuffer([], lambda _, outputs: self.taken.append(len(outputs)))
         self.pauses = FiringPauses(self.outputs, (lambda: self.room) if asynchronous else None, lambda: self.full)
 
-    def emit(self, count: int) -> int:
-        """Emit so often; returns how often the firing was to pause."""
-        paused = 0
+    def emit(self, count: int, size: int = 0) -> int:
+        """Emit records of so many bytes; returns how often the firing was to pause."""
+        paused, value = 0, bytes(size)
         for _ in range(count):
-            self.outputs.of("out").append(b"")
+            self.outputs.of("out").append((None, value, 0, ()))
             paused += self.pauses()
         return paused
 
 
 def test_a_firing_that_nobody_waits_for_hands_over_its_outputs_and_goes_on() -> None:
     engine = Engine()
-    assert engine.emit(2 * PIECE + 1) == 0
-    assert engine.taken == [HAND_OVER_COUNT, HAND_OVER_COUNT]
+    assert engine.emit(5 * PIECE) == 0
+    assert engine.taken[:3] == [FIRST_PIECE, 2 * FIRST_PIECE, 4 * FIRST_PIECE]
+    assert (engine.taken[-1], max(engine.taken)) == (PIECE, PIECE)
     assert engine.pauses.has_room
+
+
+def test_pieces_of_large_outputs_are_smaller() -> None:
+    engine = Engine()
+    engine.emit(3 * PIECE)
+    engine.taken.clear()
+    engine.emit(2 * PIECE, PIECE_BYTES // 100)
+    assert engine.taken[-1] == 100
+    engine.emit(300, 2 * PIECE_BYTES)
+    assert engine.taken[-1] == 1
+    engine.emit(5 * PIECE)
+    assert engine.taken[-1] == PIECE
 
 
 def test_a_firing_pauses_after_each_piece_while_the_engine_is_full() -> None:
     engine = Engine()
     engine.full = True
-    assert engine.emit(3 * PIECE) == 3
+    assert engine.emit(7 * FIRST_PIECE) == 3
     assert not engine.pauses.has_room
     engine.full = False
     assert engine.pauses.has_room
