@@ -56,7 +56,8 @@ class StageTask:
     `empty` says that the `backend` holds no state, so that it need not be read. `run` is the id of a run to the end of
     input, which is the same when the run is restarted. `hand_over` takes outputs in the middle of a firing: see
     `OutputBuffer`. A run that `catches_up` ends without an end of input. With `keeps_at_end` windows that fire at an
-    end of input stay for a later run. A long firing pauses where the engine is `full`: see `FiringPauses`.
+    end of input stay for a later run. A long firing pauses where the engine is `full`, and for its `turns`: see
+    `FiringPauses`.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class StageTask:
         catches_up: bool = False,
         keeps_at_end: bool = True,
         full: Callable[[], bool] = _never,
+        turns: bool = False,
     ) -> None:
         position, producers = position or Position(), producers or {}
         graph, asynchronous = program.graph, program.asynchronous
@@ -102,16 +104,16 @@ class StageTask:
         )
         self.state = TaskState(graph.operators, self.stateful, reads)
         pool = partial(CallPool, sleep=sleep, gate=gate)
-        self._pauses = self._pauses_where(full)
+        self._pauses = self._pauses_where(full, turns=turns)
         self._environment = self._environment_of(position, effects, reads, pool, empty, producer, run, keeps_at_end)
         self._reads = bind(self._environment)
         self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
 
-    def _pauses_where(self, full: Callable[[], bool]) -> FiringPauses:
+    def _pauses_where(self, full: Callable[[], bool], *, turns: bool) -> FiringPauses:
         """Where firings pause. No commit is made while they hold back what is in flight, so none is waited for then.
         Calls that have ended do not count as outstanding: what waits for its order may wait for the firing itself."""
         free = (lambda: self.calls.free) if self.program.asynchronous else None
-        return FiringPauses(self.outputs, free, lambda: full() and not self.tracker.has_held)
+        return FiringPauses(self.outputs, free, lambda: full() and not self.tracker.has_held, turns=turns)
 
     def _environment_of(
         self,

@@ -102,6 +102,7 @@ class LocalTask:
             setup.store,
             hand_over=self._route,
             full=self._is_full,
+            turns=True,
             run=run.id,
             catches_up=run.catches_up,
             keeps_at_end=not run.settings.forget_at_end,

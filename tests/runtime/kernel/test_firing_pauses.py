@@ -1,17 +1,18 @@
 """Where a firing pauses: for room in the pools of calls, and for a commit."""
 
-from fluvial.runtime.kernel.firing_pauses import FIRST_PIECE, PIECE, PIECE_BYTES, FiringPauses
+from fluvial.runtime.kernel.firing_pauses import FIRST_PIECE, PIECE, PIECE_BYTES, TURN, FiringPauses
 from fluvial.runtime.kernel.output_buffer import OutputBuffer
 
 
 class Engine:
     """An engine that takes outputs, and may be full; and calls with some room."""
 
-    def __init__(self, *, asynchronous: bool = False) -> None:
+    def __init__(self, *, asynchronous: bool = False, turns: bool = False) -> None:
         self.room, self.full = 1, False
         self.taken: list[int] = []
         self.outputs = OutputBuffer([], lambda _, outputs: self.taken.append(len(outputs)))
-        self.pauses = FiringPauses(self.outputs, (lambda: self.room) if asynchronous else None, lambda: self.full)
+        room = (lambda: self.room) if asynchronous else None
+        self.pauses = FiringPauses(self.outputs, room, lambda: self.full, turns=turns)
 
     def emit(self, count: int, size: int = 0) -> int:
         """Emit records of so many bytes; returns how often the firing was to pause."""
@@ -56,3 +57,9 @@ def test_a_firing_pauses_behind_the_call_that_takes_the_last_room() -> None:
     assert (engine.emit(5), engine.pauses.has_room) == (0, True)
     engine.room = 0
     assert (engine.emit(1), engine.pauses.has_room) == (1, False)
+
+
+def test_a_firing_pauses_now_and_then_for_an_engine_that_has_other_work() -> None:
+    engine = Engine(turns=True)
+    assert 2 <= engine.emit(3 * TURN) <= 3
+    assert engine.pauses.has_room

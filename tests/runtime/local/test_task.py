@@ -11,6 +11,7 @@ from engines.local_tasks import local_run
 from engines.targets import write
 from fluvial.dsl import Message, Pipeline, count, tumbling
 from fluvial.dsl.message import Record
+from fluvial.runtime.kernel.firing_pauses import TURN
 from fluvial.runtime.local.task import LocalTask
 from fluvial.runtime.output_routes import MOST_IN_SINKS
 from fluvial.runtime.systems import MemorySystem
@@ -121,3 +122,14 @@ def test_what_sinks_hold_makes_a_commit_due(stack: ExitStack) -> None:
     assert task.commit_is_large
     assert task.prepare_commit() is not None
     assert (sink.most, task.commit_is_large) == (MOST_IN_SINKS, False)
+
+
+def test_a_long_firing_leaves_others_their_turn(stack: ExitStack) -> None:
+    task, keys = counting(stack), 2 * TURN
+    records: list[Record] = [(b"%d" % key, b"1", 0, ()) for key in range(keys)]
+    task.queues.add(RecordBatch("in", 0, range(keys + 1), [*records, (b"k", b"1", 3_600_000, ())]))
+    steps = 0
+    while task.step(keys + 1):
+        steps += task.view.paused
+    assert steps >= 1
+    assert task.metrics().written == {"out": keys}
