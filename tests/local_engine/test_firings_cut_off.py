@@ -1,7 +1,7 @@
 """A run that dies in the middle of a firing, between two commits, and what a later run makes of what had not fired."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from engines.targets import append, contents
-from fluvial.dsl import MessageError, Pane, Pipeline, after_count, count, hopping, session, tumbling
+from fluvial.dsl import MessageError, Pane, Pipeline, after, after_count, count, hopping, session, tumbling
+from fluvial.dsl.message import Record
 from fluvial.dsl.windows.assigners import Assigner
 from fluvial.dsl.windows.triggers import Trigger
 from fluvial.planner import Settings
@@ -21,6 +22,7 @@ SECOND = timedelta(seconds=1)
 KEYS = 10 * FIRST_PIECE
 BEFORE, BEHIND = b"%05d" % 1, b"%05d" % (KEYS - 1)
 """A key that has fired as the run dies, and one that has not."""
+Outcome = tuple[Counter[bytes], int]
 
 
 def dying_at(number: int) -> Callable[[Pane[str, int]], list[object]]:
@@ -78,3 +80,46 @@ def test_an_input_that_was_added_since_brings_messages_to_windows_that_had_fired
     assert counts.pop(BEFORE.decode()) == [1, 2 if accumulate else 1]
     assert set(map(tuple, counts.values())) == {(1,)}
     assert len(counts) == KEYS - 2
+
+
+def told_in_two_runs(pipeline: Callable[[int], Pipeline], records: list[Record], dies_at: int, folder: Path) -> Outcome:
+    """What is told where a run dies at a pane, and another goes on: how often each pane, and where the first died."""
+    system, settings = LogSystem(folder, fsync=False), Settings(max_staged_bytes=1)
+    system.admin().create("a", 1)
+    append(system, "a", 0, records)
+    with pytest.raises(MessageError, match="dead"):
+        run(pipeline(dies_at), system=system, settings=settings, until="caught-up")
+    before = len(contents(system, "out"))
+    run(pipeline(0), system=system, settings=settings, until="caught-up")
+    return Counter(record[1] or b"" for record in contents(system, "out")), before
+
+
+def test_early_panes_that_are_due_as_a_window_ends_do_not_let_it_fire_again(tmp_path: Path) -> None:
+    def early(dies_at: int) -> Pipeline:
+        pipeline = Pipeline("p")
+        words = pipeline.stream("a", key=str, value=int)
+        by, first = hopping(10 * SECOND, 5 * SECOND), after(first=5 * SECOND)
+        panes = words.window(by, count(), id="w", trigger=first, lateness=timedelta(hours=1))
+        panes.map(dying_at(dies_at)).send_to("out", key=lambda told: str(told[0]))
+        return pipeline
+
+    records: list[Record] = [(b"%05d" % key, b"1", 5000, ()) for key in range(KEYS)]
+    panes, before = told_in_two_runs(early, [*records, (b"z", b"1", 10_000, ())], 2 * KEYS - 1, tmp_path)
+    assert before > KEYS
+    assert set(panes.values()) == {2}, "one on time, and one early of the next window"
+    assert len(panes) == KEYS
+
+
+def test_sessions_do_not_fire_again_where_a_firing_paused_at_timers_of_sessions_that_have_grown(tmp_path: Path) -> None:
+    def sessions(dies_at: int) -> Pipeline:
+        pipeline = Pipeline("p")
+        panes = pipeline.stream("a", key=str, value=int).window(session(9 * SECOND), count(), id="w")
+        panes.map(dying_at(dies_at)).send_to("out", key=lambda told: str(told[0]))
+        return pipeline
+
+    short: list[Record] = [(b"%05d" % key, b"1", 0, ()) for key in range(6 * FIRST_PIECE)]
+    grown: list[Record] = [(b"x%05d" % key, b"1", time, ()) for time in (100, 5000) for key in range(KEYS)]
+    panes, before = told_in_two_runs(sessions, [*short, *grown, (b"z", b"1", 20_000, ())], len(short) + 1, tmp_path)
+    assert before == len(short)
+    assert set(panes.values()) == {1}
+    assert len(panes) == len(short) + KEYS

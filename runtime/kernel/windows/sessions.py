@@ -243,6 +243,7 @@ class SessionOperator:
             self._fire_due(key, time)
             if pauses():
                 if not self._ended:
+                    self._move_to(time)  # timers may be due at a time when no session ends
                     done.pause(time, key)
                 yield
         done.complete(watermark)

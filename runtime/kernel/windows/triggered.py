@@ -176,6 +176,7 @@ class TriggeredWindowOperator:
             if time - self._context.lateness in self._state.at:
                 yield from self._drop(time - self._context.lateness)
         yield from self._fire_due(watermark, watermark)
+        self._context.fired.complete(watermark)
         if watermark < END:
             self._fired = max(self._fired, watermark)
 
@@ -207,9 +208,9 @@ class TriggeredWindowOperator:
                         yield
             return
         stays = self._context.accumulate and end + self._context.lateness > watermark
-        done, cache = self._context.fired, self._state.at[end]
+        done, cache, last = self._context.fired, self._state.at[end], b""
         for key, held in cache.items():
-            again = done.has(end, key)
+            last, again = key, done.has(end, key)
             if again and not held.over:
                 continue
             if held.held and held.open:
@@ -222,9 +223,11 @@ class TriggeredWindowOperator:
                 if watermark < END:
                     done.pause(end, key)
                 yield
+        if stays:
+            done.pause(end, last)  # triggers that are due at this end may pause, and time has not reached it yet
+            return
         done.complete(end)
-        if not stays:  # nothing of it is needed again, so nothing is written
-            self._state.drop(end)
+        self._state.drop(end)  # nothing of it is needed again, so nothing is written
 
     def _retain(self, end: int, key: bytes, held: TriggeredWindow[Any]) -> None:
         """Retain a window that has fired at its end, for late messages. The firing is not stored: see `_current`."""
