@@ -23,7 +23,12 @@ class FiringPauses:
     """
 
     def __init__(
-        self, outputs: OutputBuffer, capacity: Callable[[], int] | None, full: Callable[[], bool], *, turns: bool = False
+        self,
+        outputs: OutputBuffer,
+        capacity: Callable[[], int] | None,
+        full: Callable[[], bool],
+        *,
+        turns: bool = False,
     ) -> None:
         self._outputs = outputs
         self._capacity = capacity

@@ -389,6 +389,8 @@ def _begun_at_ends(plan: Plan, settings: Settings, stored: Checkpoints) -> froze
 def open_sinks(plan: Plan, stack: ExitStack, run: RunWork) -> None:
     """Open the sinks of a plan in order; `stack` closes them in reverse, those before one that fails to open too. `run`
     runs those of their methods that are asynchronous."""
-    for sink in map(ToldSink, plan.pipeline.sinks):
+    # An object may be the sink of several operators.
+    by_object = {id(operator.sink): operator for operator in reversed(plan.pipeline.sinks)}
+    for sink in map(ToldSink, reversed(by_object.values())):
         sink.open(run)
         stack.callback(sink.close, run)

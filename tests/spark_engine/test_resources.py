@@ -161,7 +161,7 @@ class Signed(KeyedProcessor[str, int, str]):
 
 
 class Written:
-    """A sink whose service is asynchronous."""
+    """A sink whose service is asynchronous. A file beside that of its messages tells which processes have opened it."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -169,6 +169,8 @@ class Written:
     async def open(self) -> None:
         await asyncio.sleep(0)
         self._lines: list[str] = []
+        with self.file.with_name("opened").open("a") as file:
+            file.write(f"{os.getpid()}\n")
 
     def write(self, messages: Sequence[Message[str]]) -> None:
         self._lines.extend(message.value for message in messages)
@@ -190,6 +192,8 @@ def test_a_processor_and_a_sink_are_opened_in_the_worker(tmp_path: Path, spark: 
     run(pipeline, engine="spark", system=system, until="end", settings=SMALL_BATCHES, spark=spark)
     assert sorted(file.read_text().split())[:3] == ["#1", "#1", "#1"]
     assert len(file.read_text().split()) == len(NUMBERS)
+    opened = file.with_name("opened").read_text().split()
+    assert len(opened) == len(set(opened))
 
 
 async def refused() -> Client:

@@ -54,10 +54,11 @@ class TumblingOperator:
                 late(key, value, timestamp, headers)
                 return
             fresh = cache.fresh if cache is not None else state.fresh(end)
-            if end <= done.upto:
+            again = end <= done.upto
+            if again:
                 begin_again(end, key)
             fresh[key] = fold(fresh[key], value)
-            if end <= done.upto:
+            if again:
                 changed.fresh(end)[key] = True
             # If a message in flight still holds the firing of this window back, the on-time pane has this message too.
             if end <= watermark and end <= self._fired:

@@ -19,7 +19,8 @@ class RowRouter:
     """Turns the outputs of one stage's task into rows.
 
     `producer` is the number under which readers sort the messages and track the watermark. `bucket` is the address of
-    rows that leave the query. `output` takes the messages that leave it. `stack` closes the sinks that were opened.
+    rows that leave the query. `output` takes the messages that leave it. Sinks stay open for the next task; `stack`
+    closes those that it was given where this one fails.
     """
 
     def __init__(
@@ -31,8 +32,8 @@ class RowRouter:
         self._output = output
         self._position = 0
         self._routes = OutputRoutes(bundle.plan, stage)
-        self._stack = stack
-        self._open: dict[str, ToldSink] = {}
+        self._used: dict[str, ToldSink] = {}
+        stack.push(self._left)
         self._in_sinks = 0
 
     def route_outputs(self, task: StageTask, rows: list[Row]) -> None:
@@ -63,10 +64,9 @@ class RowRouter:
             rows.extend(by_bucket(level, bundle.buckets, messages))
 
     def _sink(self, name: str, sink: ToldSink, messages: list[Any]) -> None:
-        if name not in self._open:
-            sink.open(this_process().run)
-            self._stack.callback(sink.close, this_process().run)
-            self._open[name] = sink
+        if name not in self._used:
+            this_process().open_sink(sink)
+            self._used[name] = sink
         sink.write(messages)
         self._in_sinks += len(messages)
         if self._in_sinks >= MOST_IN_SINKS:
@@ -74,9 +74,13 @@ class RowRouter:
 
     def flush(self) -> None:
         """Flush the sinks: all messages written to them are then durable."""
-        for sink in self._open.values():
+        for sink in self._used.values():
             sink.flush()
         self._in_sinks = 0
+
+    def _left(self, _: object, error: BaseException | None, __: object) -> None:
+        for sink in self._used.values() if error is not None else ():
+            this_process().drop_sink(sink)
 
     def route_watermarks(self, task: StageTask, rows: list[Row]) -> None:
         """Send the task's watermark to every bucket that reads from one of its borders."""

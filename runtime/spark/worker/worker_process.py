@@ -1,29 +1,36 @@
-"""What a Python worker of Spark's keeps from batch to batch: one event loop, and what the functions of a run need open.
+"""What a Python worker of Spark's keeps from batch to batch: one event loop, the clients of a run, and its sinks.
 
 Spark uses a worker process for many tasks of many batches. A client that a function keeps belongs to the loop that it
 was made in, so the loop lasts as long as the process.
 """
 
 import atexit
+import logging
 import os
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from ....dsl.errors import SystemProblem
 from ...kernel.calls.cancellation import CallLoop
 from ...kernel.code.program import Program
 from ...open_resources import OpenResources
+from ...output_routes import ToldSink
 from ..lowering.packaging import forget, program, unpack
 from ..lowering.shipped_plan import ShippedPlan
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 
 class WorkerProcess:
-    """The event loop of this process, and its open resources by the digest of their plan, with the run of that plan."""
+    """The event loop of this process, and its open resources by the digest of their plan, with the run of that plan.
+    Open sinks are by the identities of the user's objects."""
 
     def __init__(self) -> None:
         self._loop = CallLoop()
         self._open: dict[str, tuple[str, OpenResources]] = {}
+        self._sinks: dict[int, ToldSink] = {}
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end in the loop of this process, which begins with the first one."""
@@ -45,7 +52,24 @@ class WorkerProcess:
         resources.open(bundle.plan, {stage})
         return made
 
+    def open_sink(self, sink: ToldSink) -> None:
+        """Open a sink, if it is not open. Raises SystemProblem where it cannot be opened."""
+        known = id(sink.operator.sink)
+        if known not in self._sinks:
+            sink.open(self.run)
+            self._sinks[known] = sink
+
+    def drop_sink(self, sink: ToldSink) -> None:
+        """Close a sink whose task has failed: the next task opens it anew. An error of its `close` is told."""
+        if self._sinks.pop(id(sink.operator.sink), None) is not None:
+            try:
+                sink.close(self.run)
+            except SystemProblem as error:
+                _log.warning("%s", error)
+
     def _close_others(self, run: str | None) -> None:
+        for sink in reversed([*self._sinks.values()]):
+            self.drop_sink(sink)
         for digest in [digest for digest, (other, _) in self._open.items() if other != run]:
             self._open.pop(digest)[1].close()
             forget(digest)  # its programs hold the clients

@@ -1,6 +1,6 @@
 """The engine `local` as a whole: what a run prepares, in which order, and what it leaves behind."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -202,10 +202,15 @@ class Asked(ProducingSystem):
         self.longest: list[timedelta] = []
 
     def record_producer(
-        self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
+        self,
+        transactional_id: str | None = None,
+        *,
+        longest: timedelta = timedelta(0),
+        once: bool = True,
+        streams: Collection[str] = (),
     ) -> MemorySender:
         self.longest.append(longest)
-        return super().record_producer(transactional_id, longest=longest, once=once)
+        return super().record_producer(transactional_id, longest=longest, once=once, streams=streams)
 
 
 def test_a_transaction_may_last_as_long_as_the_calls_that_run_and_then_those_that_wait_to_begin() -> None:

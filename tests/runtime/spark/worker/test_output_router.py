@@ -1,8 +1,10 @@
 """Where the outputs of a stage go in a Spark task: to rows, and to sinks, which are flushed before they hold much."""
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+
+import pytest
 
 from engines import spark_in_process
 from fluvial.dsl import Message, Pipeline, count, tumbling
@@ -22,10 +24,13 @@ from fluvial.runtime.systems.contract import RecordBatch
 
 
 class Holding:
-    """A sink that holds messages until it is flushed, and the most that it held."""
+    """A sink that holds messages until it is flushed, and the most that it held. It counts how often it was opened."""
+
+    opened = 0
 
     def open(self) -> None:
         self.held = self.most = 0
+        self.opened += 1
 
     def write(self, messages: Sequence[Message[int]]) -> None:
         self.held += len(messages)
@@ -38,17 +43,64 @@ class Holding:
         """Nothing to close."""
 
 
-def test_sinks_are_flushed_before_they_hold_much() -> None:
-    pipeline, sink = Pipeline("p"), Holding()
-    pipeline.stream("in", value=int).sink(sink, id="held")
+@contextmanager
+def routing_to(*sinks: Holding) -> Iterator[RowRouter]:
+    """What routes the messages of one task to sinks `held-0`, `held-1` ..."""
+    pipeline = Pipeline("p")
+    numbers = pipeline.stream("in", value=int)
+    for number, sink in enumerate(sinks):
+        numbers.sink(sink, id=f"held-{number}")
     made = plan(pipeline, partitions={"in": 1})
     (stages,) = components(made)
     bundle = PlanBundle(made, levels(made, stages, 1), 1, Size(2, 1), {})
     with ExitStack() as stack:
-        router = RowRouter(bundle, made.stages[0].id, 0, 0, as_rows, stack)
+        yield RowRouter(bundle, made.stages[0].id, 0, 0, as_rows, stack)
+
+
+MESSAGES = [Message(None, 1, 0, ())] * (MOST_IN_SINKS // 2)
+
+
+def test_sinks_are_flushed_before_they_hold_much() -> None:
+    sink = Holding()
+    with routing_to(sink) as router:
         for _ in range(5):
-            router.route("held", [Message(None, 1, 0, ())] * (MOST_IN_SINKS // 2), [])
+            router.route("held-0", MESSAGES, [])
     assert (sink.most, sink.held) == (MOST_IN_SINKS, MOST_IN_SINKS // 2)
+
+
+def fail_with(sink: Holding) -> None:
+    """Fail in a task whose sink was written to."""
+    with routing_to(sink) as router:
+        router.route("held-0", MESSAGES, [])
+        raise ValueError("of the task")
+
+
+def test_a_sink_stays_open_for_the_next_task_and_is_opened_anew_after_one_that_failed() -> None:
+    sink = Holding()
+    for _ in range(2):
+        with routing_to(sink, sink) as router:
+            router.route("held-0", MESSAGES, [])
+            router.route("held-1", MESSAGES, [])
+            router.flush()
+    assert sink.opened == 1
+    with pytest.raises(ValueError, match="of the task"):
+        fail_with(sink)
+    with routing_to(sink) as router:
+        router.route("held-0", MESSAGES, [])
+    assert (sink.opened, sink.held) == (2, len(MESSAGES))
+
+
+class Unclosed(Holding):
+    """A sink that does not close."""
+
+    def close(self) -> None:
+        raise OSError("gone")
+
+
+def test_a_sink_that_does_not_close_hides_no_error_of_its_task(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ValueError, match="of the task"):
+        fail_with(Unclosed())
+    assert "failed in close(): OSError: gone" in caplog.text
 
 
 def test_what_fires_becomes_rows_in_pieces() -> None:
