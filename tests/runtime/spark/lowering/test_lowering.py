@@ -19,6 +19,7 @@ from fluvial.dsl import Pane, Pipeline, collect, count, dead_letter, skip, tumbl
 from fluvial.dsl.message import Message, Record
 from fluvial.planner import plan
 from fluvial.runtime.spark.worker import keyed_level as stateful
+from fluvial.runtime.spark.worker.worker_process import this_process
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import RecordBatch
 from generators.cases import Case, cases, judge
@@ -182,14 +183,17 @@ NOTING = Noting(CALLS)
 
 
 @pytest.mark.parametrize("crosses", [False, True])
-def test_a_sink_is_opened_once_for_all_pieces_of_a_batch(crosses: bool) -> None:
+def test_a_sink_is_opened_once_for_all_batches_of_a_process(crosses: bool) -> None:
     CALLS.clear()
     pipeline = Pipeline("p")
     numbers = pipeline.stream("in", value=int, key=str)
     (numbers.partition_by(in_one, id="by", key_type=str) if crosses else numbers).sink(NOTING, id="sink")
     (query,) = queries(plan(pipeline, partitions={"in": 1}))
-    query.batch([RecordBatch("in", 0, range(5), [(b"a", b"%d" % time, time, ()) for time in range(5)])])
-    assert ["open", *"01234", "flush", "close"] == CALLS
+    for start in (0, 5):
+        records: list[Record] = [(b"a", b"%d" % time, time, ()) for time in range(start, start + 5)]
+        query.batch([RecordBatch("in", 0, range(start, start + 5), records)])
+    this_process().close()
+    assert ["open", *"01234", "flush", *"56789", "flush", "close"] == CALLS
 
 
 def in_one(_: int) -> str:
