@@ -1,7 +1,7 @@
 """The routes of a stage's outputs: to streams, to intermediate streams that all tasks read, or to sinks."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,3 +129,13 @@ def open_sink(operator: ops.SinkTo, run: RunWork) -> None:
         expected = "an open() that succeeds in each process that runs the pipeline"
         remedy = remedy_for(error) or "mend what it opens, or its open(), and start again"
         raise SystemProblem(explain(wrong, expected, remedy, operator.origin)) from error
+
+
+def open_sinks(plan: Plan, stack: ExitStack, run: RunWork) -> None:
+    """Open the sinks of a plan in order; `stack` closes them in reverse, those before one that fails to open too. `run`
+    runs those of their methods that are asynchronous."""
+    # An object may be the sink of several operators.
+    by_object = {id(operator.sink): operator for operator in reversed(plan.pipeline.sinks)}
+    for sink in map(ToldSink, reversed(by_object.values())):
+        sink.open(run)
+        stack.callback(sink.close, run)

@@ -1,12 +1,11 @@
 """One task of a stage: compiled code bound to the task's state, outputs and watermarks."""
 
-import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from ...dsl.message import Record
-from .calls.async_calls import CallPool, Gate, Sleep, TaskCalls
+from .calls.async_calls import CallPool, TaskCalls
 from .calls.in_flight import InFlightTracker
 from .code.program import Program
 from .compiler.bindings import bind
@@ -54,7 +53,8 @@ class StageTask:
     `position()`. `progress` has the watermarks, `calls` the asynchronous calls, `counts` the counts.
 
     `empty` says that the `backend` holds no state, so that it need not be read. `run` is the id of a run to the end of
-    input, which is the same when the run is restarted. `hand_over` takes outputs in the middle of a firing: see
+    input, which is the same when the run is restarted. `make_pool` makes the pool of the calls of an operator.
+    `hand_over` takes outputs in the middle of a firing: see
     `OutputBuffer`. A run that `catches_up` ends without an end of input. With `keeps_at_end` windows that fire at an
     end of input stay for a later run. A long firing pauses where the engine is `full`, and for its `turns`: see
     `FiringPauses`.
@@ -70,8 +70,7 @@ class StageTask:
         producer: int = 0,
         producers: Mapping[str, int] | None = None,
         accepts: Accepts = _every,
-        sleep: Sleep = asyncio.sleep,
-        gate: Gate | None = None,
+        make_pool: Callable[..., CallPool] = CallPool,
         hand_over: HandOver | None = None,
         run: str = "",
         catches_up: bool = False,
@@ -88,11 +87,10 @@ class StageTask:
         failures = _failures_of(program)
         self.failures = MessageFailures(failures, graph.inputs, asynchronous=asynchronous)
         self.outputs = OutputBuffer(failures.dead_letters, hand_over)
-        effects = MessageEffects(self.stateful, self.outputs, self.counts.late, takes_back=program.takes_back)
-        self.tracker = tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, effects)
-        self.watermarks = WatermarkGraph(graph.nodes, tracker.floor, exact=graph.exact, paused=tracker.paused)
-        leads_to = cache(graph.leads_to)
-        tracker.precedes = lambda operator: leads_to(operator, self.watermarks.fires[0])
+        self._effects = MessageEffects(self.stateful, self.outputs, self.counts.late, takes_back=program.takes_back)
+        self.tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, self._effects)
+        self.watermarks = WatermarkGraph(graph.nodes, self.tracker.floor, exact=graph.exact, paused=self.tracker.paused)
+        self.tracker.precedes = self._precedes_firing(cache(graph.leads_to))
         self.inputs = InputProgress(
             graph.inputs, self.watermarks, position, producers, accepts, self.tracker.opened, catches_up=catches_up
         )
@@ -103,11 +101,14 @@ class StageTask:
             self.watermarks, graph.node_in, self.inputs, graph.inputs_before, self.tracker, asynchronous=asynchronous
         )
         self.state = TaskState(graph.operators, self.stateful, reads)
-        pool = partial(CallPool, sleep=sleep, gate=gate)
         self._pauses = self._pauses_where(full, turns=turns)
-        self._environment = self._environment_of(position, effects, reads, pool, empty, producer, run, keeps_at_end)
+        self._environment = self._environment_of(position, reads, make_pool, empty, producer, run, keeps_at_end)
         self._reads = bind(self._environment)
         self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
+
+    def _precedes_firing(self, leads_to: Callable[[str, str], bool]) -> Callable[[str], bool]:
+        """A function that tells whether what an operator emits comes to the one that fires."""
+        return lambda operator: leads_to(operator, self.watermarks.fires[0])
 
     def _pauses_where(self, full: Callable[[], bool], *, turns: bool) -> FiringPauses:
         """Where firings pause. No commit is made while they hold back what is in flight, so none is waited for then.
@@ -118,7 +119,6 @@ class StageTask:
     def _environment_of(
         self,
         position: Position,
-        effects: MessageEffects,
         reads: CountedReads,
         make_pool: Callable[..., CallPool],
         empty: bool,
@@ -132,7 +132,7 @@ class StageTask:
             inputs=self.inputs,
             tracker=self.tracker,
             failures=self.failures,
-            effects=effects,
+            effects=self._effects,
             outputs=self.outputs,
             counts=self.counts,
             lateness=Lateness(position),

@@ -17,13 +17,13 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.task_assignment import task_name
 from ..data_warnings.suspicious_times import SuspiciousTimes
-from ..kernel.calls.cancellation import CallLoop, RunWork
+from ..kernel.calls.cancellation import CallLoop
 from ..kernel.code.program import Clients, Program, RemoteTableClients
 from ..kernel.compiler.compiler import compile_stage
 from ..kernel.failures import ended_by_exit
 from ..kernel.time.stage_input import TimeSource
 from ..open_resources import OpenResources
-from ..output_routes import ToldSink
+from ..output_routes import open_sinks
 from ..preflight.input_streams import InputStreamMonitor, inputs_of
 from ..preflight.state_compatibility import refuse_changed, reset_command
 from ..process.interruptions import interruptions_raised
@@ -299,12 +299,9 @@ def make_tasks(
     # So may messages between stages: a commit that was cut off is published now.
     refuse_changed_borders(plan, system, aligned)
     run = replace(run, border_schemas=next_border_schemas(plan, last_border_schemas(aligned.values())))
+    # As late as may be: to restore state may take long, and the event loop stands still meanwhile.
     if resources is not None:
-        # As late as may be: to restore state may take long, and the event loop stands still meanwhile.
-        stack.callback(resources.close)
-        resources.open(plan, {setup.stage for setup in setups})
-        for program in programs.values():
-            stack.callback(program.cancel_batches)  # else they would go on while clients are closed
+        _open_resources(resources, plan, {setup.stage for setup in setups}, programs, stack)
     starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage need the same offsets
     latest = _begun_at_ends(plan, settings, stored)
     tasks = []
@@ -315,6 +312,16 @@ def make_tasks(
         stack.callback(task.close)
         tasks.append(task)
     return tasks
+
+
+def _open_resources(
+    resources: OpenResources, plan: Plan, stages: Collection[str], programs: Mapping[str, Program], stack: ExitStack
+) -> None:
+    """Open the resources that the tasks of a container need; `stack` closes them."""
+    stack.callback(resources.close)
+    resources.open(plan, stages)
+    for program in programs.values():
+        stack.callback(program.cancel_batches)  # else they would go on while clients are closed
 
 
 def _programs(plan: Plan, limits: Mapping[str, SizeLimit], clients: Clients) -> dict[str, Program]:
@@ -384,13 +391,3 @@ def _begun_at_ends(plan: Plan, settings: Settings, stored: Checkpoints) -> froze
         return frozenset()
     sources = {stream.name for stream in plan.streams if stream.kind == "source"}
     return frozenset(sources - table_streams(plan) - read_before(stored))
-
-
-def open_sinks(plan: Plan, stack: ExitStack, run: RunWork) -> None:
-    """Open the sinks of a plan in order; `stack` closes them in reverse, those before one that fails to open too. `run`
-    runs those of their methods that are asynchronous."""
-    # An object may be the sink of several operators.
-    by_object = {id(operator.sink): operator for operator in reversed(plan.pipeline.sinks)}
-    for sink in map(ToldSink, reversed(by_object.values())):
-        sink.open(run)
-        stack.callback(sink.close, run)

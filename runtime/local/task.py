@@ -12,7 +12,7 @@ from ...planner.border_schema import BorderSchema
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.state_schema import carried
-from ..kernel.calls.async_calls import Gate, Sleep
+from ..kernel.calls.async_calls import CallPool, Gate, Sleep
 from ..kernel.code.program import Program
 from ..kernel.stage import StageTask
 from ..kernel.state_cache import Size
@@ -111,8 +111,7 @@ class LocalTask:
             producer=setup.number,
             producers={name: self._writers(name) for name in run.plan.stage(setup.stage).inputs},
             accepts=lambda control: control.run == run.id,
-            sleep=run.sleep,
-            gate=run.gate,
+            make_pool=partial(CallPool, sleep=run.sleep, gate=run.gate),
         )
 
     def _writers(self, stream: str) -> int:

@@ -26,12 +26,13 @@ from ..kernel.compiler.bindings import are_headers
 from ..kernel.time.bounds import END
 from ..local.commit.two_phase_commit import TwoPhaseCommit
 from ..local.container import Container
-from ..local.engine import make_tasks, open_sinks
+from ..local.engine import make_tasks
 from ..local.observe.end_offsets import EndOffsets
 from ..local.observe.progress import ProgressReporter
 from ..local.stores.alignment import CommittedLog
 from ..local.task import LocalTask, RunContext
 from ..open_resources import OpenResources
+from ..output_routes import open_sinks
 from ..preflight.state_compatibility import reset_command
 from ..process.machine import THIS_MACHINE
 from ..report import Report
