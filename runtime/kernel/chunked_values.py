@@ -4,6 +4,9 @@ the accumulator of `collect()`, is written little by little, and no record of a 
 The entry of a value in chunks has MARK, the size of the value, and its first HEAD bytes: what changes with each
 message, such as the number of items, is there. The rest is in chunks of CHUNK bytes, and what does not fill one, in
 chunks of LAST_CHUNK bytes. They are entries under a prefix of their own, each by the key and the place where it starts.
+
+Some values begin with `lead` bytes that are no part of what their codec encodes, such as their time. In the entry they
+stay in front of MARK: an earlier version reads them, and then refuses what follows. It would take MARK for a time.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,14 +19,15 @@ from ...dsl.validation import explain
 from .state_backend import Change, StateBackend
 
 CHUNK = 32 << 10
-"""The bytes of a chunk. A value that has more with its key is stored in chunks."""
+"""The bytes of a chunk. A value that has more is stored in chunks."""
 LAST_CHUNK = 1 << 10
-"""The bytes of the chunks at the end of a value: a list that grows a little rewrites the last of them, not CHUNK."""
+"""The bytes of the chunks at the end of a value: a list that grows a little rewrites the last of them, not CHUNK. They
+have more bytes, up to CHUNK, where the key does: each chunk has the key besides."""
 HEAD = 128
 """How many bytes of a value in chunks are in its entry."""
 MARK = b"\xc1chunks\x01"
-"""What the entry of a value in chunks begins with. No MessagePack does: earlier versions refuse the state. A value of
-another encoding that begins so is stored in chunks, whatever its size."""
+"""What the entry of a value in chunks begins with, after `lead`. No MessagePack does: earlier versions refuse the state.
+A value of another encoding that begins so is stored in chunks, whatever its size."""
 
 _SIZE = Layout(">Q")
 _KEY_SIZE = Layout(">I")
@@ -42,10 +46,11 @@ class ChunkedValues:
     other. To replace or delete a value, its chunks must be known: they are if it was read or written, else by `learn`.
     """
 
-    __slots__ = ("_backend", "_prefix", "_unused", "_values", "stored")
+    __slots__ = ("_backend", "_lead", "_prefix", "_unused", "_values", "stored")
 
-    def __init__(self, values: bytes, backend: StateBackend, *, unused: bool) -> None:
+    def __init__(self, values: bytes, backend: StateBackend, *, unused: bool, lead: int = 0) -> None:
         self._values = values
+        self._lead = lead
         self._prefix = chunk_prefix(values)
         self._backend = backend
         self._unused: bool | None = unused or None
@@ -53,9 +58,9 @@ class ChunkedValues:
 
     def whole(self, key: bytes, entry: bytes) -> bytes:
         """A value in chunks, given its entry. Raises SystemProblem if a chunk is missing."""
-        data = whole_value(self._backend.get, self._values, key, entry)
+        data = whole_value(self._backend.get, self._values, key, entry, self._lead)
         self._unused = False
-        self.stored[key] = len(data), b"".join(_digest(data, bounds) for bounds in _bounds(len(data)))
+        self.stored[key] = len(data), b"".join(_digest(data, bounds) for bounds in _bounds(key, len(data)))
         return data
 
     @property
@@ -68,18 +73,19 @@ class ChunkedValues:
     def learn(self, key: bytes) -> None:
         """Find out which chunks are stored of a value that was neither read nor written."""
         entry = self._backend.get(self._values, key)
-        if entry is not None and entry.startswith(MARK):
-            self.stored[key] = _size(entry), b""
+        if entry is not None and entry.startswith(MARK, self._lead):
+            self.stored[key] = _size(entry, self._lead), b""
 
     def changes(self, key: bytes, data: bytes) -> Iterator[Change]:
         """The changes that store a value which is large, or was."""
         before = self._stored(key)
-        if not is_large(key, data):
+        lead = self._lead
+        if not is_large(data, lead):
             yield from self.removals(key)
             yield self._values, key, data
             return
         digests = []
-        for bounds in _bounds(len(data)):
+        for bounds in _bounds(key, len(data)):
             digest, known = _digest(data, bounds), before.pop(bounds[0], None)
             digests.append(digest)
             if known != (bounds, digest):
@@ -88,18 +94,18 @@ class ChunkedValues:
             yield self._prefix, _placed(key, bounds), None
         self._unused = False
         self.stored[key] = len(data), b"".join(digests)
-        yield self._values, key, MARK + _SIZE.pack(len(data)) + data[:HEAD]
+        yield self._values, key, data[:lead] + MARK + _SIZE.pack(len(data)) + data[lead:HEAD]
 
     def _stored(self, key: bytes) -> dict[int, tuple[_Bounds, bytes]]:
         """The stored chunks of a value with their digests, by the places where they start."""
         size, digests = self.stored.get(key, (0, b""))
-        each = enumerate(_bounds(size))
+        each = enumerate(_bounds(key, size))
         return {bounds[0]: (bounds, digests[at * _DIGEST : (at + 1) * _DIGEST]) for at, bounds in each}
 
     def removals(self, key: bytes) -> Iterator[Change]:
         """The changes that delete the chunks of a value."""
         size, _ = self.stored.pop(key, (0, b""))
-        for bounds in _bounds(size):
+        for bounds in _bounds(key, size):
             yield self._prefix, _placed(key, bounds), None
 
     def forgotten(self, *, complete: bool) -> list[Change]:
@@ -109,9 +115,9 @@ class ChunkedValues:
         return [] if self._unused else [(self._prefix, None, None)]
 
 
-def is_large(key: bytes, data: bytes) -> bool:
+def is_large(data: bytes, lead: int = 0) -> bool:
     """Whether a value is to be stored in chunks."""
-    return len(key) + len(data) > CHUNK or data.startswith(MARK)
+    return len(data) > CHUNK or data.startswith(MARK, lead)
 
 
 def chunk_prefix(prefix: bytes) -> bytes:
@@ -120,13 +126,15 @@ def chunk_prefix(prefix: bytes) -> bytes:
     return operator + b"\0\1" + rest
 
 
-def whole_value(get: Callable[[bytes, bytes], bytes | None], prefix: bytes, key: bytes, entry: bytes) -> bytes:
+def whole_value(
+    get: Callable[[bytes, bytes], bytes | None], prefix: bytes, key: bytes, entry: bytes, lead: int = 0
+) -> bytes:
     """The value of a key, given its entry; `get` reads its chunks. Raises SystemProblem if a chunk is missing."""
-    if not entry.startswith(MARK):
+    if not entry.startswith(MARK, lead):
         return entry
-    at, size = chunk_prefix(prefix), _size(entry)
-    chunks = (get(at, _placed(key, bounds)) for bounds in _bounds(size))
-    data = b"".join(chain([entry[_FIRST:]], (chunk or b"" for chunk in chunks)))
+    at, size = chunk_prefix(prefix), _size(entry, lead)
+    chunks = (get(at, _placed(key, bounds)) for bounds in _bounds(key, size))
+    data = b"".join(chain([entry[:lead], entry[lead + _FIRST :]], (chunk or b"" for chunk in chunks)))
     if len(data) != size:
         operator = prefix.partition(b"\0")[0].decode()
         wrong = f"the state of {operator!r} cannot be read: of a value of {size:,} bytes there are {len(data):,}"
@@ -135,16 +143,17 @@ def whole_value(get: Callable[[bytes, bytes], bytes | None], prefix: bytes, key:
     return data
 
 
-def _size(entry: bytes) -> int:
-    size: int = _SIZE.unpack_from(entry, len(MARK))[0]
+def _size(entry: bytes, lead: int) -> int:
+    size: int = _SIZE.unpack_from(entry, lead + len(MARK))[0]
     return size
 
 
-def _bounds(size: int) -> Iterator[_Bounds]:
+def _bounds(key: bytes, size: int) -> Iterator[_Bounds]:
     """The chunks of a value of so many bytes, behind its head."""
     last = HEAD + max(0, size - HEAD) // CHUNK * CHUNK
-    starts = chain(range(HEAD, last, CHUNK), range(last, size, LAST_CHUNK))
-    return ((start, min(size, start + (CHUNK if start < last else LAST_CHUNK))) for start in starts)
+    small = min(CHUNK, max(LAST_CHUNK, len(key)))
+    starts = chain(range(HEAD, last, CHUNK), range(last, size, small))
+    return ((start, min(size, start + (CHUNK if start < last else small))) for start in starts)
 
 
 def _digest(data: bytes, bounds: _Bounds) -> bytes:

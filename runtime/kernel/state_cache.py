@@ -95,7 +95,7 @@ class WriteBackCache:
         self.fresh: dict[bytes, Any] = _Fresh(self)
         self._backend = backend
         self._codec = codec
-        self._chunks = ChunkedValues(prefix, backend, unused=complete or codec.small)
+        self._chunks = ChunkedValues(prefix, backend, unused=complete or codec.small, lead=codec.lead)
         self.absent = absent
         self.measured = 0  # how many of the fresh values `ChangedBytes` has counted
         self._gone: set[bytes] = set()
@@ -114,7 +114,7 @@ class WriteBackCache:
         data = self._backend.get(self.prefix, key)
         if data is None:
             return self.absent()
-        if data.startswith(MARK):
+        if data.startswith(MARK, self._codec.lead):
             data = self._chunks.whole(key, data)
         value = clean[key] = self._decoded(data)
         self._weigh(key, len(key) + len(data))
@@ -172,14 +172,14 @@ class WriteBackCache:
     def _with_stored(self, held: list[tuple[bytes, Any]]) -> Iterator[tuple[bytes, Any]]:
         """The values `held` in memory merged with those that the backend alone has."""
         # A commit in the middle does not show in the scan: what was deleted before it stays deleted.
-        at, gone = 0, self._gone
+        at, gone, lead = 0, self._gone, self._codec.lead
         for key, data in self._backend.scan(self.prefix):
             while at < len(held) and held[at][0] < key:
                 yield held[at]
                 at += 1
             # The value in memory is newer.
             if key not in gone and key not in self._gone and not (at < len(held) and held[at][0] == key):
-                yield key, self._decoded(self._chunks.whole(key, data) if data.startswith(MARK) else data)
+                yield key, self._decoded(self._chunks.whole(key, data) if data.startswith(MARK, lead) else data)
         yield from held[at:]
 
     @property
@@ -211,14 +211,14 @@ class WriteBackCache:
             if key not in self.fresh:
                 yield from chunks.removals(key)
                 yield self.prefix, key, None
-        encode, unpacked = self._codec.encode, not self._codec.packed
+        encode, unpacked, lead = self._codec.encode, not self._codec.packed, self._codec.lead
         prefix, heavy, weigh = self.prefix, self._heavy, self._weigh
         for key, value in self.fresh.items():
             data = encode(value)
             size = len(key) + len(data)
             if size > LIGHT or heavy or stored or unpacked:
                 weigh(key, size)
-                if size > CHUNK or key in stored or (unpacked and data.startswith(MARK)):
+                if len(data) > CHUNK or key in stored or (unpacked and data.startswith(MARK, lead)):
                     yield from chunks.changes(key, data)
                     continue
             yield prefix, key, data

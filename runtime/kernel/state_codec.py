@@ -11,9 +11,9 @@ from ...dsl.validation import explain
 
 class Codec:
     """Encodes values of one kind, and decodes them. `small` says that none of them takes more than a few bytes, and
-    `packed` that they are MessagePack."""
+    `packed` that they are MessagePack. The first `lead` bytes are read apart from the rest, and may be any."""
 
-    __slots__ = ("decode", "encode", "packed", "small")
+    __slots__ = ("decode", "encode", "lead", "packed", "small")
 
     def __init__(
         self,
@@ -22,11 +22,13 @@ class Codec:
         *,
         small: bool = False,
         packed: bool = False,
+        lead: int = 0,
     ) -> None:
         self.encode = encode
         self.decode = decode
         self.small = small
         self.packed = packed
+        self.lead = lead
 
 
 class MsgpackCodec(Codec):

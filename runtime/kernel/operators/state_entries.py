@@ -316,6 +316,7 @@ def _dated(codec: Codec) -> Codec:
     return Codec(
         lambda entry: _TIME.pack(entry[0]) + encode(entry[1]),
         lambda data: (_TIME.unpack_from(data)[0], decode(data[_TIME.size :])),
+        lead=_TIME.size,
     )
 
 

@@ -23,7 +23,7 @@ from fluvial.runtime.kernel.chunked_values import (
 from fluvial.runtime.kernel.operators.state_entries import AS_BYTES
 from fluvial.runtime.kernel.state_backend import Change
 from fluvial.runtime.kernel.state_cache import KeyedState, WriteBackCache
-from fluvial.runtime.kernel.state_codec import MsgpackCodec
+from fluvial.runtime.kernel.state_codec import Codec, MsgpackCodec
 from fluvial.runtime.state import MemoryStore
 
 VALUES = b"w\0k"
@@ -44,7 +44,7 @@ def size(changes: list[Change]) -> int:
     return sum(len(value or b"") for _, _, value in changes)
 
 
-@pytest.mark.parametrize("length", [CHUNK, CHUNK + HEAD, CHUNK + HEAD + 1, 3 * CHUNK + 5, 200_000])
+@pytest.mark.parametrize("length", [CHUNK + 1, CHUNK + HEAD, CHUNK + HEAD + 1, 3 * CHUNK + 5, 200_000])
 def test_a_large_value_is_read_as_it_was_written(length: int) -> None:
     store, data = MemoryStore(), NUMBERS[:length]
     changes = written(store, values(store), data)
@@ -85,7 +85,18 @@ def test_a_value_that_shrinks_leaves_no_chunk(shorter: int) -> None:
     written(store, chunks, NUMBERS[:shorter])
     assert whole_value(store.get, VALUES, b"key", store.get(VALUES, b"key") or b"") == NUMBERS[:shorter]
     left = [*store.scan(chunk_prefix(VALUES))]
-    assert sum(len(value) for _, value in left) == (shorter - HEAD if is_large(b"key", bytes(shorter)) else 0)
+    assert sum(len(value) for _, value in left) == (shorter - HEAD if is_large(bytes(shorter)) else 0)
+
+
+@pytest.mark.parametrize("length", [CHUNK - 1, 2 * CHUNK - 1])
+def test_a_long_key_is_not_written_with_each_kibibyte_of_a_value(length: int) -> None:
+    store, key, data = MemoryStore(), b"k" * 100_000, NUMBERS[:length]
+    state = WriteBackCache(VALUES, store, AS_BYTES, bytes, complete=True)
+    state.fresh[key] = data
+    changes = [*state.changes()]
+    assert sum(len(rest or b"") + len(value or b"") for _, rest, value in changes) < 4 * (len(key) + len(data))
+    store.write(changes)
+    assert WriteBackCache(VALUES, store, AS_BYTES, bytes, complete=False).fresh[key] == data
 
 
 def replaced(state: KeyedState) -> None:
@@ -131,6 +142,26 @@ def test_a_value_that_looks_like_an_entry_is_told_from_one() -> None:
     state.fresh[b"key"] = data
     store.write([*state.changes()])
     assert WriteBackCache(VALUES, store, AS_BYTES, bytes, complete=False).fresh[b"key"] == data
+
+
+def test_what_leads_a_value_stays_in_front_of_the_mark() -> None:
+    """Earlier versions read a time from there. They would take MARK for one, and the value for one that has expired."""
+    store, data = MemoryStore(), b"the time" + NUMBERS
+    codec = Codec(AS_BYTES.encode, AS_BYTES.decode, lead=8)
+    state = WriteBackCache(VALUES, store, codec, bytes, complete=True)
+    state.fresh[b"key"], state.fresh[b"like"] = data, b"a time, " + MARK + b"\0" * 8
+    store.write([*state.changes()])
+    entry = store.get(VALUES, b"key") or b""
+    assert entry.startswith(b"the time" + MARK)
+    again = WriteBackCache(VALUES, store, codec, bytes, complete=False)
+    assert dict(again.items()) == {b"key": data, b"like": b"a time, " + MARK + b"\0" * 8}
+    again.delete(b"key")
+    store.write([*again.changes()])
+    assert again.fresh[b"like"] == b"a time, " + MARK + b"\0" * 8
+    again = WriteBackCache(VALUES, store, codec, bytes, complete=False)
+    again.delete(b"like")
+    store.write([*again.changes()])
+    assert [*store.scan(chunk_prefix(VALUES)), *store.scan(VALUES)] == []
 
 
 def test_a_missing_chunk_is_told() -> None:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from fluvial.dsl import Serde
+from fluvial.runtime.kernel.chunked_values import MARK
 from fluvial.runtime.kernel.operators.state_entries import (
     ExpiringEntries,
     KeyScope,
@@ -134,3 +135,15 @@ def test_the_timer_of_an_entry_that_was_deleted_has_no_effect() -> None:
     entries.put(b"a", "x")
     entries.delete(b"a")
     assert list(entries.expired(1_000 + TTL)) == []
+
+
+def test_the_time_of_a_large_entry_stays_in_front() -> None:
+    """Earlier versions read it from there: else they would take the entry for one that has expired."""
+    backend = MemoryStore()
+    scope, entries = expiring(backend)
+    scope.time = 5
+    entries.put(b"key", "ann" * 100_000)
+    backend.write([*entries.changes()])
+    (time,) = {entry[:9] for _, entry in backend.scan(b"p\0sseen\0")}
+    assert time == (5).to_bytes(8, "big") + MARK[:1]
+    assert expiring(backend)[1].get(b"key") == "ann" * 100_000
