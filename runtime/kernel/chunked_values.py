@@ -5,6 +5,9 @@ The entry of a value in chunks has MARK, the size of the value, and its first HE
 message, such as the number of items, is there. The rest is in chunks of CHUNK bytes, and what does not fill one, in
 chunks of LAST_CHUNK bytes. They are entries under a prefix of their own, each by the key and the place where it starts.
 
+One more stretch of CHUNK bytes may be in small chunks, and the entry says where: the `hot` one, where a value that else
+only grows has changed last. A session behind one that is kept for late messages has its number of items there.
+
 Some values begin with `lead` bytes that are no part of what their codec encodes, such as their time. In the entry they
 stay in front of MARK: an earlier version reads them, and then refuses what follows. It would take MARK for a time.
 """
@@ -26,24 +29,29 @@ have more bytes, up to CHUNK, where the key does: each chunk has the key besides
 HEAD = 128
 """How many bytes of a value in chunks are in its entry."""
 MARK = b"\xc1chunks\x01"
-"""What the entry of a value in chunks begins with, after `lead`. No MessagePack does: earlier versions refuse the state.
-A value of another encoding that begins so is stored in chunks, whatever its size."""
+"""What the entry of a value in chunks begins with, after `lead`. No MessagePack does: earlier versions refuse the
+state. A value of another encoding that begins so is stored in chunks, whatever its size."""
 
 _SIZE = Layout(">Q")
+_ENTRY = Layout(">QQ")
+"""The size of a value, and the start of its hot stretch; 0 for none."""
 _KEY_SIZE = Layout(">I")
-_FIRST = len(MARK) + _SIZE.size
+_FIRST = len(MARK) + _ENTRY.size
 _DIGEST = 16
 """The bytes of a digest."""
 
 _Bounds = tuple[int, int]
 """Where a chunk starts in the value, and where it ends."""
+_Stored = dict[int, tuple[_Bounds, bytes]]
+"""Chunks with their digests, by the places where they start."""
 
 
 class ChunkedValues:
     """The chunks of the large values under one prefix of a backend. With `unused` there are none so far.
 
-    `stored` has, for each value that is known to be in chunks, its size and the digests of its chunks, one after the
-    other. To replace or delete a value, its chunks must be known: they are if it was read or written, else by `learn`.
+    `stored` has, for each value that is known to be in chunks, its size, the start of its hot stretch, and the digests
+    of its chunks, one after the other. To replace or delete a value, its chunks must be known: they are if it was read
+    or written, else by `learn`.
     """
 
     __slots__ = ("_backend", "_lead", "_prefix", "_unused", "_values", "stored")
@@ -54,13 +62,14 @@ class ChunkedValues:
         self._prefix = chunk_prefix(values)
         self._backend = backend
         self._unused: bool | None = unused or None
-        self.stored: dict[bytes, tuple[int, bytes]] = {}
+        self.stored: dict[bytes, tuple[int, int, bytes]] = {}
 
     def whole(self, key: bytes, entry: bytes) -> bytes:
         """A value in chunks, given its entry. Raises SystemProblem if a chunk is missing."""
         data = whole_value(self._backend.get, self._values, key, entry, self._lead)
         self._unused = False
-        self.stored[key] = len(data), b"".join(_digest(data, bounds) for bounds in _bounds(key, len(data)))
+        size, hot = _size_and_hot(entry, self._lead)
+        self.stored[key] = size, hot, b"".join(_digest(data, bounds) for bounds in _bounds(key, size, hot))
         return data
 
     @property
@@ -74,38 +83,48 @@ class ChunkedValues:
         """Find out which chunks are stored of a value that was neither read nor written."""
         entry = self._backend.get(self._values, key)
         if entry is not None and entry.startswith(MARK, self._lead):
-            self.stored[key] = _size(entry, self._lead), b""
+            self.stored[key] = *_size_and_hot(entry, self._lead), b""
 
     def changes(self, key: bytes, data: bytes) -> Iterator[Change]:
         """The changes that store a value which is large, or was."""
+        lead, size = self._lead, len(data)
         before = self._stored(key)
-        lead = self._lead
         if not is_large(data, lead):
             yield from self.removals(key)
             yield self._values, key, data
             return
+        computed = _digests_of_full(before, data)
+        hot = self._hot(key, before, computed, size)
         digests = []
-        for bounds in _bounds(key, len(data)):
-            digest, known = _digest(data, bounds), before.pop(bounds[0], None)
+        for bounds in _bounds(key, size, hot):
+            digest, known = computed.get(bounds) or _digest(data, bounds), before.pop(bounds[0], None)
             digests.append(digest)
             if known != (bounds, digest):
                 yield self._prefix, _placed(key, bounds), data[slice(*bounds)]
         for bounds, _ in before.values():
             yield self._prefix, _placed(key, bounds), None
         self._unused = False
-        self.stored[key] = len(data), b"".join(digests)
-        yield self._values, key, data[:lead] + MARK + _SIZE.pack(len(data)) + data[lead:HEAD]
+        self.stored[key] = size, hot, b"".join(digests)
+        yield self._values, key, data[:lead] + MARK + _ENTRY.pack(size, hot) + data[lead:HEAD]
 
-    def _stored(self, key: bytes) -> dict[int, tuple[_Bounds, bytes]]:
-        """The stored chunks of a value with their digests, by the places where they start."""
-        size, digests = self.stored.get(key, (0, b""))
-        each = enumerate(_bounds(key, size))
+    def _hot(self, key: bytes, before: _Stored, computed: dict[_Bounds, bytes], size: int) -> int:
+        """The start of the hot stretch from now on: of the full chunk that has changed, if no other has."""
+        hot = self.stored[key][1] if key in self.stored else 0
+        changed = [bounds[0] for bounds, digest in computed.items() if before[bounds[0]][1] != digest]
+        if len(changed) == 1 < len(computed):
+            return changed[0]
+        return hot if hot < _full_end(size) else 0
+
+    def _stored(self, key: bytes) -> _Stored:
+        """The stored chunks of a value."""
+        size, hot, digests = self.stored.get(key, (0, 0, b""))
+        each = enumerate(_bounds(key, size, hot))
         return {bounds[0]: (bounds, digests[at * _DIGEST : (at + 1) * _DIGEST]) for at, bounds in each}
 
     def removals(self, key: bytes) -> Iterator[Change]:
         """The changes that delete the chunks of a value."""
-        size, _ = self.stored.pop(key, (0, b""))
-        for bounds in _bounds(key, size):
+        size, hot, _ = self.stored.pop(key, (0, 0, b""))
+        for bounds in _bounds(key, size, hot):
             yield self._prefix, _placed(key, bounds), None
 
     def forgotten(self, *, complete: bool) -> list[Change]:
@@ -132,8 +151,8 @@ def whole_value(
     """The value of a key, given its entry; `get` reads its chunks. Raises SystemProblem if a chunk is missing."""
     if not entry.startswith(MARK, lead):
         return entry
-    at, size = chunk_prefix(prefix), _size(entry, lead)
-    chunks = (get(at, _placed(key, bounds)) for bounds in _bounds(key, size))
+    at, (size, hot) = chunk_prefix(prefix), _size_and_hot(entry, lead)
+    chunks = (get(at, _placed(key, bounds)) for bounds in _bounds(key, size, hot))
     data = b"".join(chain([entry[:lead], entry[lead + _FIRST :]], (chunk or b"" for chunk in chunks)))
     if len(data) != size:
         operator = prefix.partition(b"\0")[0].decode()
@@ -143,17 +162,30 @@ def whole_value(
     return data
 
 
-def _size(entry: bytes, lead: int) -> int:
-    size: int = _SIZE.unpack_from(entry, lead + len(MARK))[0]
-    return size
+def _size_and_hot(entry: bytes, lead: int) -> tuple[int, int]:
+    size, hot = _ENTRY.unpack_from(entry, lead + len(MARK))
+    return size, hot
 
 
-def _bounds(key: bytes, size: int) -> Iterator[_Bounds]:
+def _digests_of_full(before: _Stored, data: bytes) -> dict[_Bounds, bytes]:
+    """The digests, in a value, of the full chunks that are stored with a digest, and that it still has."""
+    full = _full_end(len(data))
+    known = (bounds for bounds, digest in before.values() if digest and bounds[1] - bounds[0] == CHUNK)
+    return {bounds: _digest(data, bounds) for bounds in known if bounds[1] <= full}
+
+
+def _full_end(size: int) -> int:
+    """Where the full chunks of a value end."""
+    return HEAD + max(0, size - HEAD) // CHUNK * CHUNK
+
+
+def _bounds(key: bytes, size: int, hot: int) -> Iterator[_Bounds]:
     """The chunks of a value of so many bytes, behind its head."""
-    last = HEAD + max(0, size - HEAD) // CHUNK * CHUNK
-    small = min(CHUNK, max(LAST_CHUNK, len(key)))
-    starts = chain(range(HEAD, last, CHUNK), range(last, size, small))
-    return ((start, min(size, start + (CHUNK if start < last else small))) for start in starts)
+    full, small = _full_end(size), min(CHUNK, max(LAST_CHUNK, len(key)))
+    for start in range(HEAD, size, CHUNK):
+        end, step = min(size, start + CHUNK), small if start in (hot, full) else CHUNK
+        for at in range(start, end, step):
+            yield at, min(end, at + step)
 
 
 def _digest(data: bytes, bounds: _Bounds) -> bytes:

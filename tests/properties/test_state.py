@@ -1,6 +1,7 @@
 """Keyed and timed state against dictionaries: changes, commits, eviction, restarts and what is taken back."""
 
 import copy
+import struct
 from typing import Any
 
 import pytest
@@ -59,6 +60,15 @@ class StateMachine(RuleBasedStateMachine):
         value += [number] * LONG[number % 2]
         fresh[key] = value
         self.keyed_model.setdefault(key, []).extend([number] * LONG[number % 2])
+
+    @rule(key=KEYS, at=st.integers(0, 400))
+    def change_within(self, key: bytes, at: int) -> None:
+        """As the number of items of a session does, behind one that is kept."""
+        fresh = self.keyed.cache.fresh
+        value = fresh[key]
+        if at < len(value):
+            value[at] = self.keyed_model[key][at] = 9 - value[at]
+            fresh[key] = value
 
     @rule(key=KEYS)
     def delete(self, key: bytes) -> None:
@@ -145,8 +155,10 @@ class StateMachine(RuleBasedStateMachine):
             if key.startswith(b"\1"):
                 chunks += 1
             elif value.startswith(MARK):
-                entries.append(int.from_bytes(value[len(MARK) : len(MARK) + 8], "big") - head)
-        assert chunks == sum(size // full + -(-(size % full) // last) for size in entries)
+                size, hot = struct.unpack_from(">QQ", value, len(MARK))
+                assert hot == 0 or head <= hot <= size - full
+                entries.append((size - head, full // last - 1 if hot else 0))
+        assert chunks == sum(size // full + -(-(size % full) // last) + hot for size, hot in entries)
 
     @invariant()
     def the_changelog_gives_the_store(self) -> None:

@@ -77,6 +77,44 @@ def test_a_change_in_the_middle_writes_one_chunk() -> None:
     assert size(written(store, again, NUMBERS)) < CHUNK + 2 * HEAD
 
 
+def test_what_grows_behind_a_place_that_changes_writes_little() -> None:
+    """As a session does behind one that is kept for late messages: its number of items is in the middle."""
+    store = MemoryStore()
+    chunks = values(store)
+    data, place, total, per_commit, rounds = bytearray(NUMBERS), 3 * CHUNK + 5, 0, 2_000, 200
+    written(store, chunks, bytes(data))
+    for number in range(rounds):
+        data += bytes([number]) * per_commit
+        data[place] = number
+        total += size(written(store, chunks, bytes(data)))
+        assert values(store).whole(b"key", store.get(VALUES, b"key") or b"") == data
+        if number % 50 == 49:
+            chunks, place = values(store), place + CHUNK  # read again; it changes elsewhere
+            chunks.whole(b"key", store.get(VALUES, b"key") or b"")
+    # Where the place is another one, its stretch is written, and that of the last place.
+    assert total < 3 * rounds * per_commit + 4 * 2 * CHUNK
+
+
+@pytest.mark.parametrize("length", [CHUNK + HEAD, 2 * CHUNK + 2 * HEAD])
+def test_what_changes_as_a_whole_stays_in_full_chunks(length: int) -> None:
+    store = MemoryStore()
+    chunks = values(store)
+    commits = [written(store, chunks, bytes([number]) * length) for number in range(3)]
+    assert max(len(value or b"") for _, _, value in commits[-1]) == CHUNK
+
+
+def test_a_value_that_shrinks_to_before_its_hot_stretch_has_none() -> None:
+    store = MemoryStore()
+    chunks, data = values(store), bytearray(NUMBERS)
+    written(store, chunks, bytes(data))
+    data[6 * CHUNK] ^= 1
+    written(store, chunks, bytes(data))
+    for length in (5 * CHUNK, 7 * CHUNK):
+        written(store, chunks, bytes(data[:length]))
+        assert values(store).whole(b"key", store.get(VALUES, b"key") or b"") == data[:length]
+    assert len([*store.scan(chunk_prefix(VALUES))]) == 6 + -(-(CHUNK - HEAD) // LAST_CHUNK)
+
+
 @pytest.mark.parametrize("shorter", [CHUNK + 2 * HEAD, 10, 0])
 def test_a_value_that_shrinks_leaves_no_chunk(shorter: int) -> None:
     store = MemoryStore()
