@@ -22,7 +22,7 @@ from .state_entries import (
 
 MOST = 64
 """The most items in a piece of a list, and the average number of names in a piece of a map's index."""
-HEAVY = 16 << 10
+HEAVY = 2 << 10
 """The most bytes in a piece of a list, unless it is a single item. A piece is one message of the changelog."""
 
 
