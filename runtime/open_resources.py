@@ -35,6 +35,10 @@ class _Opening:
     make: Callable[[], Any]
 
 
+class _TooLate(Exception):
+    """Nothing came in time. A TimeoutError may be the client's own."""
+
+
 class _Keeper:
     """Opens one thing and closes it, both in one asyncio task: some context managers insist on that."""
 
@@ -43,6 +47,7 @@ class _Keeper:
         self._opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._keep())
+        self._abandoned = False
 
     async def _keep(self) -> None:
         async with AsyncExitStack() as stack:
@@ -51,34 +56,38 @@ class _Keeper:
             await self._closing
 
     async def open(self, seconds: float) -> Any:
-        """Wait until it is open; returns what functions are given. Raises its error, and TimeoutError after so many
+        """Wait until it is open; returns what functions are given. Raises its error, and _TooLate after so many
         seconds."""
         await asyncio.wait({self._opened, self._task}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if self._opened.done():
             return self._opened.result()
         if not self._task.done():
             await self._abandon()
-            raise TimeoutError
+            raise _TooLate
         try:
             return self._task.result()
         except BaseException as raised:
             raise as_error(raised) from None
 
     async def close(self, seconds: float) -> None:
-        """Close it, if it is open. Raises its error, and TimeoutError after so many seconds."""
-        if self._opened.done():
-            self._closing.set_result(None)
-        else:  # the run was stopped while it opened
+        """Close it, if it is open. Raises its error, also one by which it has ended before, and _TooLate after so many
+        seconds."""
+        if not self._opened.done():  # the run was stopped while it opened, or it was abandoned
             self._task.cancel()
-        await asyncio.wait({self._task}, timeout=seconds)
+        elif not self._closing.done():
+            self._closing.set_result(None)
+        await asyncio.wait({self._task}, timeout=min(seconds, GRACE_SECONDS) if self._abandoned else seconds)
         if not self._task.done():
             self._task.cancel()
-            raise TimeoutError
-        # What was not opened has told its error already.
-        if not self._task.cancelled() and (error := self._task.exception()) and self._opened.done():
-            raise error
+            raise _TooLate
+        try:
+            self._task.result()
+        except BaseException as raised:
+            if self._opened.done():  # what was not opened has told its error already
+                raise as_error(raised) from None
 
     async def _abandon(self) -> None:
+        self._abandoned = True
         self._task.cancel()
         await asyncio.wait({self._task}, timeout=GRACE_SECONDS)
         if self._task.done() and not self._task.cancelled():
@@ -143,9 +152,7 @@ class OpenResources:
         self._keepers.append(keeper)
         try:
             return await keeper.open(self._timeout)
-        except TimeoutError as error:
-            if error.args:  # of a client's own
-                raise _refused(opening, error) from error
+        except _TooLate:
             wrong = f"{opening.what} is not open after {self._timeout:g} s, the stall_timeout"
             raise NoProgressError(explain(wrong, "a client that opens", self._remedy, opening.origin)) from None
         except FluvialError:  # it says already where it comes from
@@ -167,7 +174,7 @@ class OpenResources:
             told = f"{keeper.opening.what}, at {keeper.opening.origin}"
             try:
                 await keeper.close(max(0.0, until - loop.time()))
-            except TimeoutError:
+            except _TooLate:
                 _log.warning("%s is not closed in time: it is left behind", told)
             except Exception as error:
                 _log.warning("%s failed in closing: %s: %s", told, type(error).__name__, error)

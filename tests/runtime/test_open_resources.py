@@ -210,7 +210,7 @@ class Away:
         raise AssertionError("it was not entered")
 
 
-@pytest.mark.parametrize("error", [ConnectionRefusedError("refused"), TimeoutError("of mine")])
+@pytest.mark.parametrize("error", [ConnectionRefusedError("refused"), TimeoutError("of mine"), TimeoutError()])
 def test_what_cannot_be_opened_is_told_with_its_line(error: Exception, loop: CallLoop) -> None:
     before, away = Methods(), resource(lambda: Away(error))
     resources = OpenResources(loop.run, timedelta(minutes=1))
@@ -299,6 +299,63 @@ class Broken(Methods):
 
     async def close(self) -> None:  # type: ignore[override]
         raise ConnectionResetError("gone")
+
+
+class Lost(Methods):
+    """Gives up as it closes, by an error that says nothing or by a cancellation of its own."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+    async def close(self) -> None:  # type: ignore[override]
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), asyncio.CancelledError()])
+def test_an_error_in_closing_is_told_as_that_of_the_client(
+    error: BaseException, loop: CallLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    resources = opened(loop, of(resource(lambda: Lost(error))))
+    resources.close()
+    (record,) = caplog.records
+    assert f"failed in closing: {type(error).__name__}: " in record.getMessage()
+
+
+def test_what_ended_while_the_run_used_it_is_told_with_its_error(
+    loop: CallLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    @resource
+    @asynccontextmanager
+    async def connected() -> AsyncIterator[int]:
+        async with asyncio.timeout(0.01):
+            yield 3
+
+    async def later() -> None:
+        await asyncio.sleep(0.05)
+
+    resources = opened(loop, of(connected))
+    loop.run(later())
+    resources.close()
+    (record,) = caplog.records
+    assert record.getMessage().endswith("failed in closing: TimeoutError: ")
+
+
+def test_what_was_given_up_as_it_opened_is_not_waited_for_as_long_again(
+    loop: CallLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def now() -> float:
+        return asyncio.get_running_loop().time()
+
+    monkeypatch.setattr(open_resources, "GRACE_SECONDS", 0.05)
+    begun = loop.run(now())
+    STUBBORN[0] = begun + 5
+    resources = OpenResources(loop.run, SOON)
+    error_of(lambda: resources.open(of(resource(stubborn)), {"in"}), NoProgressError)
+    resources.close()
+    assert loop.run(now()) < begun + 5
+    assert caplog.records[0].getMessage().endswith("is not closed in time: it is left behind")
+    STUBBORN[0] = 0.0
 
 
 class Stuck(Methods):
