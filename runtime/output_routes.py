@@ -1,8 +1,10 @@
 """The routes of a stage's outputs: to streams, to intermediate streams that all tasks read, or to sinks."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..dsl import operators as ops
@@ -14,6 +16,8 @@ from .kernel.calls.cancellation import RunWork, finished
 from .kernel.output_buffer import DEAD_LETTERS
 from .process.interruptions import interruption
 from .process.resource_limits import remedy_for
+
+_log = logging.getLogger(__name__)
 
 MOST_IN_SINKS = 50_000
 """Messages that sinks may hold until they are flushed."""
@@ -84,8 +88,7 @@ class ToldSink:
     operator: ops.SinkTo
 
     def open(self, run: RunWork) -> None:
-        """Open it; `run` runs an `open` that is asynchronous. Raises SystemProblem where the operating system or a
-        connection refuses it."""
+        """Open it; `run` runs an `open` that is asynchronous. Raises SystemProblem where that fails."""
         open_sink(self.operator, run)
 
     def write(self, messages: Sequence[Message[Any]]) -> None:
@@ -102,6 +105,16 @@ class ToldSink:
         """Free what `open` took. What was written since the last `flush` does not count as stored."""
         with self._told("close"):
             finished(self.operator.sink.close(), run)
+
+    def close_behind(self, run: RunWork, _: object, error: BaseException | None, __: object) -> None:
+        """Close it behind a run that has ended, by an error or well; to be pushed on an ExitStack. Where the run has
+        failed, one of its own is a warning: it must not hide the exit code that says whether to start again."""
+        try:
+            self.close(run)
+        except SystemProblem as problem:
+            if error is None:
+                raise
+            _log.warning("%s", problem)
 
     @contextmanager
     def _told(self, method: str) -> Iterator[None]:
@@ -121,13 +134,18 @@ class ToldSink:
 
 
 def open_sink(operator: ops.SinkTo, run: RunWork) -> None:
-    """Open a sink of the user's. Raises SystemProblem where the operating system or a connection refuses it."""
+    """Open a sink of the user's. Raises SystemProblem where that fails, which for a service may be any error."""
     try:
         finished(operator.sink.open(), run)
-    except OSError as error:
+    except FluvialError:  # as in _told
+        raise
+    except Exception as error:
+        if interruption(error):
+            raise
         wrong = f"{operator.label} cannot be opened: {type(error).__name__}: {error}"
         expected = "an open() that succeeds in each process that runs the pipeline"
-        remedy = remedy_for(error) or "mend what it opens, or its open(), and start again"
+        remedy = remedy_for(error) if isinstance(error, OSError) else None
+        remedy = remedy or "mend what it opens, or its open(), and start again"
         raise SystemProblem(explain(wrong, expected, remedy, operator.origin)) from error
 
 
@@ -138,4 +156,4 @@ def open_sinks(plan: Plan, stack: ExitStack, run: RunWork) -> None:
     by_object = {id(operator.sink): operator for operator in reversed(plan.pipeline.sinks)}
     for sink in map(ToldSink, reversed(by_object.values())):
         sink.open(run)
-        stack.callback(sink.close, run)
+        stack.push(partial(sink.close_behind, run))

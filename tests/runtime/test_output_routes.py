@@ -11,7 +11,18 @@ import pytest
 
 from engines.targets import write
 from explained import assert_explains, error_of
-from fluvial.dsl import Message, Pipeline, Sink, SystemProblem, count, dead_letter, skip, tumbling
+from fluvial.dsl import (
+    Message,
+    MessageError,
+    Pipeline,
+    Sink,
+    SystemProblem,
+    UsageError,
+    count,
+    dead_letter,
+    skip,
+    tumbling,
+)
 from fluvial.planner import plan
 from fluvial.runtime import run
 from fluvial.runtime.kernel.output_buffer import DEAD_LETTERS
@@ -110,6 +121,37 @@ def test_a_sink_that_the_machine_has_no_room_for_says_what_to_do() -> None:
     assert_explains(error, "sink archive cannot be opened: OSError", None, "an open() that succeeds", "free space")
 
 
+def test_a_sink_is_started_again_whatever_error_its_service_has() -> None:
+    class Refused(Nowhere):
+        def open(self) -> None:
+            raise LookupError("no such table")
+
+    pipeline = Pipeline("p")
+    pipeline.stream("words", value=str).sink(Refused(), id="archive")
+    error = error_of(lambda: open_sink(pipeline.sinks[0], asyncio.run), SystemProblem)
+    assert_explains(
+        error, "sink archive cannot be opened: LookupError: no such table", None, "an open() that succeeds", "mend"
+    )
+
+
+def test_a_sink_that_does_not_open_for_an_error_that_is_told_already_or_for_a_signal() -> None:
+    class Refused(Nowhere):
+        def __init__(self, error: BaseException) -> None:
+            self._error = error
+
+        def open(self) -> None:
+            raise self._error
+
+    interrupted = SystemError("of an extension module")
+    interrupted.__cause__ = KeyboardInterrupt()
+    for raised in (UsageError("mine"), interrupted):
+        pipeline = Pipeline("p")
+        pipeline.stream("words", value=str).sink(Refused(raised), id="archive")
+        with pytest.raises(type(raised)) as caught:
+            open_sink(pipeline.sinks[0], asyncio.run)
+        assert caught.value is raised
+
+
 class Lost(Nowhere):
     """Loses its connection in one of its methods, by an error of a client's own."""
 
@@ -147,3 +189,15 @@ def test_a_sink_that_fails_is_told_with_its_line_and_started_again(method: str, 
         "mend the",
     )
     assert f"test_output_routes.py:{pipeline.sinks[0].origin.line}" in str(error)
+
+
+def test_what_a_sink_raises_as_it_closes_does_not_hide_why_the_run_failed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = LogSystem(tmp_path / "log", fsync=False)
+    write(log, {"words": [[(None, b"tea", 0, ())]]})
+    pipeline = Pipeline("p")
+    pipeline.stream("words", value=str).map(int).sink(Lost("close"), id="archive")
+    error = error_of(lambda: run(pipeline, system=log, until="end"), MessageError)
+    assert error.exit_code == 5  # with which no supervisor starts a container again
+    assert any(record.getMessage().startswith("sink archive failed in close(): ") for record in caplog.records)
