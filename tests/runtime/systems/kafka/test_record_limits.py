@@ -54,6 +54,43 @@ def test_what_can_be_made_shorter_fits(monkeypatch: pytest.MonkeyPatch, codec: s
     assert not fits(None, None, (("h", NOISE),))
 
 
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize(
+    ("codec", "value", "sent"),
+    [
+        ("lz4", NOISE[:40_000] * 25, 621_000),  # each block of 64 KB repeats the noise in part
+        ("snappy", NOISE[:40_000] * 25, 635_000),
+        ("lz4", b"x" * 20_000_000, 82_000),
+        ("snappy", b"x" * 20_000_000, 938_000),
+    ],
+)
+def test_what_the_client_makes_longer_than_another_library_does_not_fit(
+    monkeypatch: pytest.MonkeyPatch, codec: str, value: bytes, sent: int, arrow: bool
+) -> None:
+    if not arrow:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert not Compressed(codec, sent, 32 * MIB)(None, value, ())
+    assert Compressed(codec, 4 * sent, 32 * MIB)(None, value, ())
+
+
+def test_snappy_of_the_client_makes_more_of_numbers_than_that_of_arrow() -> None:
+    pytest.importorskip("pyarrow")
+    random_numbers = random.Random(5)
+    rows = [",".join(f"{random_numbers.gauss(100, 10):.3f}" for _ in range(8)) for _ in range(6_250)]
+    data = "\n".join(rows).encode()
+    assert not Compressed("snappy", int(arrow_bytes(data) * 1.0235), 32 * MIB)(None, data, ())
+
+
+def arrow_bytes(data: bytes) -> int:
+    return len(pytest.importorskip("pyarrow").compress(data, codec="snappy", asbytes=True))
+
+
+def test_a_topic_that_compresses_makes_noise_longer() -> None:
+    for kept, less in (("producer", 0), ("uncompressed", 0), ("gzip", 8 * 1024 - 1)):
+        limit = limit_of("out", topic(8 * MIB, **{"compression.type": kept}), {})
+        assert limit.largest == 8 * MIB - 512 - less
+
+
 def test_the_level_of_the_client_counts() -> None:
     digits = NOISE[: MIB * 31 // 32].hex().encode()  # of which level 3 makes more than level 1
     conf = {"compression.type": "zstd"}
