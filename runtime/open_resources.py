@@ -47,6 +47,7 @@ class _Keeper:
         self._opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._keep())
+        self._task.add_done_callback(_retrieve)
         self._abandoned = False
 
     async def _keep(self) -> None:
@@ -90,8 +91,11 @@ class _Keeper:
         self._abandoned = True
         self._task.cancel()
         await asyncio.wait({self._task}, timeout=GRACE_SECONDS)
-        if self._task.done() and not self._task.cancelled():
-            self._task.exception()  # or asyncio logs that it was never retrieved
+
+
+def _retrieve(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled():
+        task.exception()  # or asyncio logs that it was never retrieved, also where a signal came within it
 
 
 class OpenResources:

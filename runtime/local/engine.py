@@ -86,21 +86,30 @@ def run(
     del spark
     began, loop = machine.clock(), CallLoop()
     container: Container | None = None
+    failed: Exception | None = None
+    report: Report | None = None
     with exhaustion_explained(), stop_signals() as stop:
         try:
             with interruptions_raised(), ExitStack() as stack:
-                container_id = container_id or ContainerId()
-                container = _prepare(plan, system, settings, until, progress, container_id, stop, stack, machine, loop)
-                if container is not None:
-                    stop.begin()
-                    return loop.run(container.run())
+                id = container_id or ContainerId()
+                try:
+                    container = _prepare(plan, system, settings, until, progress, id, stop, stack, machine, loop)
+                    if container is not None:
+                        stop.begin()
+                        report = loop.run(container.run())
+                except Exception as error:
+                    failed = error
+                    raise
         except Stopped:
-            _log.warning("pipeline %r is stopped without a last commit; it goes on from the one before", plan.name)
+            if failed is not None:  # what was stopped is but the closing behind it
+                raise failed from None
+            if report is None:
+                _log.warning("pipeline %r is stopped without a last commit; it goes on from the one before", plan.name)
         except SystemExit as ended:
             raise ended_by_exit(plan.name, ended) from ended
-    if container is None:
-        return Report(pipeline=plan.name, engine="local", seconds=machine.clock() - began, resumed=True)
-    return container.report()
+    if container is not None:
+        return report or container.report()
+    return Report(pipeline=plan.name, engine="local", seconds=machine.clock() - began, resumed=True)
 
 
 def _prepare(
@@ -245,12 +254,7 @@ def open_commits(
         if outputs is not None:
             outputs.learn(outputs_of(plan))
         return ChangelogCommit(
-            plan.name,
-            system,
-            producer,
-            outputs=outputs,
-            on_restore=on_restore,
-            group_offsets=settings.group_offsets,
+            plan.name, system, producer, outputs=outputs, on_restore=on_restore, group_offsets=settings.group_offsets
         )
     publishing = cast("PublishingSystem", system)
     publisher = publishing.producer(guard.incarnation)

@@ -31,6 +31,7 @@ from fluvial.dsl import (
 )
 from fluvial.planner import Settings
 from fluvial.runtime import run
+from fluvial.runtime.process.signals import Stopped
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from kafka.container_runs import PATIENCE
 from waiting import wait_until
@@ -118,6 +119,63 @@ def test_a_client_that_does_not_open_ends_the_run_before_its_first_message() -> 
         assert sizes(system) == []
 
 
+class Printer:
+    """A sink whose service is asynchronous."""
+
+    def __init__(self, happened: list[str]) -> None:
+        self.happened = happened
+
+    async def open(self) -> None:
+        await asyncio.sleep(0)
+        self.happened.append("open")
+
+    def write(self, messages: Sequence[Message[str]]) -> None:
+        self.happened.extend(message.value for message in messages)
+
+    def flush(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)
+        self.happened.append("close")
+
+
+class Interrupted(Printer):
+    """A signal comes while it closes."""
+
+    async def close(self) -> None:
+        raise Stopped
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_signal_while_a_run_closes_does_not_change_how_it_has_ended(
+    fails: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    system, pipeline, happened = system_with(), Pipeline("p"), list[str]()
+    words = pipeline.stream("words", value=str)
+    words.map(int if fails else len).send_to("out", value=int)
+    words.sink(Interrupted(happened), id="printed")
+    if fails:
+        assert error_of(lambda: run(pipeline, system=system, until="end"), MessageError).exit_code == 5
+    else:
+        assert run(pipeline, system=system, until="end").written["out"] == 3
+    assert caplog.records == []
+
+
+def test_a_run_that_is_stopped_while_a_client_opens_says_that_it_has_not_committed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def interrupted() -> Client:
+        raise Stopped
+
+    system, pipeline = system_with(), Pipeline("p")
+    words = pipeline.stream("words", value=str)
+    words.async_flat_map(sized, id="sized", resource=resource(interrupted)).send_to("out", value=int)
+    assert run(pipeline, system=system, until="end").written == {}
+    (record,) = caplog.records
+    assert record.getMessage().startswith("pipeline 'p' is stopped without a last commit")
+
+
 class Table(Client):
     """Keeps rows in the client, one by one or many at a time."""
 
@@ -190,27 +248,6 @@ class Numbering(KeyedProcessor[str, str, str]):
     def on_message(self, message: Message[str], context: Any) -> Iterable[str]:  # noqa: ARG002
         self.seen.value += 1
         return [f"{self.sign}{self.seen.value}"]
-
-
-class Printer:
-    """A sink whose service is asynchronous."""
-
-    def __init__(self, happened: list[str]) -> None:
-        self.happened = happened
-
-    async def open(self) -> None:
-        await asyncio.sleep(0)
-        self.happened.append("open")
-
-    def write(self, messages: Sequence[Message[str]]) -> None:
-        self.happened.extend(message.value for message in messages)
-
-    def flush(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        await asyncio.sleep(0)
-        self.happened.append("close")
 
 
 def test_objects_are_opened_once_in_a_container_whatever_they_are_handed_to() -> None:

@@ -1,6 +1,7 @@
 """What a process opens and closes: in which order, how often, in which loop, and what is told of what fails."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -356,6 +357,16 @@ def test_what_was_given_up_as_it_opened_is_not_waited_for_as_long_again(
     assert loop.run(now()) < begun + 5
     assert caplog.records[0].getMessage().endswith("is not closed in time: it is left behind")
     STUBBORN[0] = 0.0
+
+
+def test_a_signal_within_a_close_is_told_once(loop: CallLoop, caplog: pytest.LogCaptureFixture) -> None:
+    resources = opened(loop, of(resource(lambda: Lost(KeyboardInterrupt()))))
+    with pytest.raises(KeyboardInterrupt):
+        resources.close()
+    loop.run(asyncio.sleep(0))
+    del resources
+    gc.collect()
+    assert caplog.records == []
 
 
 class Stuck(Methods):
