@@ -1,5 +1,6 @@
 """Finds clients that are made where a pipeline is written, and that its functions use in other processes and loops."""
 
+import dis
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -111,8 +112,10 @@ def _attributes(owner: Any) -> Iterator[_Reference]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names in a function's code, and in that of functions within it."""
-    yield from code.co_names
+    """The globals that a function's code names, and that of functions within it; attributes have names like these."""
+    for instruction in dis.get_instructions(code):
+        if "GLOBAL" in instruction.opname or instruction.opname == "LOAD_NAME":  # the latter in bodies of classes
+            yield instruction.argval
     for part in code.co_consts:
         if isinstance(part, CodeType):
             yield from _names(part)

@@ -205,3 +205,11 @@ def test_sinks_processors_and_remote_tables_are_looked_into() -> None:
         "process asking: on_message uses session, an object of Session that is made with the pipeline",
         "join joined: row uses session, an object of Session that is made with the pipeline",
     ]
+
+
+def test_an_attribute_with_the_name_of_a_client_is_another_thing() -> None:
+    async def of_attribute(item: str, holder: Any) -> list[str]:
+        found: list[str] = await holder.session.get(item)
+        return found
+
+    assert told(of_attribute, resource=sessions) == []
