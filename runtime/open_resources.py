@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ..dsl.errors import FluvialError, NoProgressError, SystemProblem
+from ..dsl.errors import FluvialError, NoProgressError, PipelineError, SystemProblem
 from ..dsl.operators import Operator
 from ..dsl.origin import Origin
 from ..dsl.resource import Resource, can_call, opens_itself
 from ..dsl.validation import explain
 from ..planner.plan import Plan
-from .kernel.calls.cancellation import GRACE_SECONDS, RunWork, as_error, calls_ended
+from .kernel.calls.cancellation import CLOSE_SECONDS, GRACE_SECONDS, RunWork, as_error, calls_ended
 from .kernel.code.program import Clients
 
-CLOSE_SECONDS = 10.0
-"""How long all that a process has opened may take to close."""
 STOPPING_SECONDS = 1.5
 """The same where the process was asked to stop, which must have ended soon after."""
 
@@ -155,7 +153,7 @@ class OpenResources:
         keeper = _Keeper(opening)
         self._keepers.append(keeper)
         try:
-            return await keeper.open(self._timeout)
+            client = await keeper.open(self._timeout)
         except _TooLate:
             wrong = f"{opening.what} is not open after {self._timeout:g} s, the stall_timeout"
             raise NoProgressError(explain(wrong, "a client that opens", self._remedy, opening.origin)) from None
@@ -163,6 +161,10 @@ class OpenResources:
             raise
         except Exception as error:
             raise _refused(opening, error) from error
+        if client is None:
+            remedy = "return the client from the factory, or from its __aenter__ or __enter__"
+            raise PipelineError(explain(f"{opening.what} gives None", "a client", remedy, opening.origin))
+        return client
 
     def close(self) -> None:
         """Close all that was opened, in reverse order. What does not close is told, and left behind."""
@@ -177,7 +179,8 @@ class OpenResources:
             keeper = self._keepers.pop()
             told = f"{keeper.opening.what}, at {keeper.opening.origin}"
             try:
-                await keeper.close(max(0.0, until - loop.time()))
+                # One that hangs leaves time to those that were opened before it.
+                await keeper.close(max(0.0, until - loop.time()) / (1 + len(self._keepers)))
             except _TooLate:
                 _log.warning("%s is not closed in time: it is left behind", told)
             except Exception as error:

@@ -1,18 +1,20 @@
 """The routes of a stage's outputs: to streams, to intermediate streams that all tasks read, or to sinks."""
 
+import inspect
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from ..dsl import operators as ops
-from ..dsl.errors import FluvialError, SystemProblem
+from ..dsl.errors import FluvialError, NoProgressError, SystemProblem
 from ..dsl.message import Message
 from ..dsl.validation import explain
 from ..planner.plan import Plan
-from .kernel.calls.cancellation import RunWork, finished
+from .kernel.calls.cancellation import CLOSE_SECONDS, AbandonedCalls, Expired, RunWork, call_with_timeout
 from .kernel.output_buffer import DEAD_LETTERS
 from .process.interruptions import interruption
 from .process.resource_limits import remedy_for
@@ -87,9 +89,25 @@ class ToldSink:
 
     operator: ops.SinkTo
 
-    def open(self, run: RunWork) -> None:
-        """Open it; `run` runs an `open` that is asynchronous. Raises SystemProblem where that fails."""
-        open_sink(self.operator, run)
+    def open(self, run: RunWork, timeout: timedelta) -> None:
+        """Open it; `run` runs an `open` that is asynchronous. Raises SystemProblem for any error of it, since those of
+        services may be any, and NoProgressError where it takes longer than `timeout`."""
+        try:
+            self._wait_for(self.operator.sink.open(), run, timeout.total_seconds())
+        except Expired:
+            wrong = f"{self.operator.label} is not open after {timeout.total_seconds():g} s, the stall_timeout"
+            ends = "look for a call that never returns, or raise stall_timeout"
+            raise NoProgressError(explain(wrong, "an open() that ends", ends, self.operator.origin)) from None
+        except FluvialError:  # as in _told
+            raise
+        except Exception as error:
+            if interruption(error):
+                raise
+            wrong = f"{self.operator.label} cannot be opened: {type(error).__name__}: {error}"
+            expected = "an open() that succeeds in each process that runs the pipeline"
+            remedy = remedy_for(error) if isinstance(error, OSError) else None
+            remedy = remedy or "mend what it opens, or its open(), and start again"
+            raise SystemProblem(explain(wrong, expected, remedy, self.operator.origin)) from error
 
     def write(self, messages: Sequence[Message[Any]]) -> None:
         """Hand it the next messages."""
@@ -104,7 +122,20 @@ class ToldSink:
     def close(self, run: RunWork) -> None:
         """Free what `open` took. What was written since the last `flush` does not count as stored."""
         with self._told("close"):
-            finished(self.operator.sink.close(), run)
+            try:
+                self._wait_for(self.operator.sink.close(), run, CLOSE_SECONDS)
+            except Expired:
+                raise TimeoutError(f"it has not ended after {CLOSE_SECONDS:g} s") from None
+
+    def _wait_for(self, result: Any, run: RunWork, seconds: float) -> None:
+        """Wait until a method has ended, if it is asynchronous. Raises its error, and Expired after so many seconds."""
+
+        async def ended() -> None:
+            await result
+
+        if inspect.isawaitable(result):
+            abandoned = AbandonedCalls(1, self.operator.label, self.operator.origin)
+            run(call_with_timeout(ended(), seconds, abandoned))
 
     def close_behind(self, run: RunWork, _: object, error: BaseException | None, __: object) -> None:
         """Close it behind a run that has ended, by an error or well; to be pushed on an ExitStack. Where the run has
@@ -133,27 +164,11 @@ class ToldSink:
             raise SystemProblem(explain(wrong, expected, remedy, self.operator.origin)) from error
 
 
-def open_sink(operator: ops.SinkTo, run: RunWork) -> None:
-    """Open a sink of the user's. Raises SystemProblem where that fails, which for a service may be any error."""
-    try:
-        finished(operator.sink.open(), run)
-    except FluvialError:  # as in _told
-        raise
-    except Exception as error:
-        if interruption(error):
-            raise
-        wrong = f"{operator.label} cannot be opened: {type(error).__name__}: {error}"
-        expected = "an open() that succeeds in each process that runs the pipeline"
-        remedy = remedy_for(error) if isinstance(error, OSError) else None
-        remedy = remedy or "mend what it opens, or its open(), and start again"
-        raise SystemProblem(explain(wrong, expected, remedy, operator.origin)) from error
-
-
-def open_sinks(plan: Plan, stack: ExitStack, run: RunWork) -> None:
+def open_sinks(plan: Plan, stack: ExitStack, run: RunWork, timeout: timedelta) -> None:
     """Open the sinks of a plan in order; `stack` closes them in reverse, those before one that fails to open too. `run`
     runs those of their methods that are asynchronous."""
     # An object may be the sink of several operators.
     by_object = {id(operator.sink): operator for operator in reversed(plan.pipeline.sinks)}
     for sink in map(ToldSink, reversed(by_object.values())):
-        sink.open(run)
+        sink.open(run, timeout)
         stack.push(partial(sink.close_behind, run))

@@ -35,6 +35,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "runtime/spark/worker/test_state_pages.py": ("", SMALLER),
     "runtime/spark/worker/test_worker_process.py": ("a machine that has no room for a loop", SHORTER),
     "runtime/test_open_resources.py": ("", SHORTER),
+    "runtime/test_output_routes.py": ("", SHORTER),
     "runtime/test_pipeline_reset.py": ("", SHORTER),
     "spark_engine/test_clock.py": ("a crash after a batch is written", ""),
     "spark_engine/test_failing_parts.py": ("a full disk before Spark starts", ""),

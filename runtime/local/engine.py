@@ -175,7 +175,7 @@ def _open_container(
     tasks = make_tasks(shared, system, admin, stack, member.tasks, resources)
     consumer = system.consumer()
     stack.callback(consumer.close)
-    open_sinks(plan, stack, loop.run)
+    open_sinks(plan, stack, loop.run, settings.stall_timeout)
     return Container(
         plan,
         tasks,

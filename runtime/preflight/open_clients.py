@@ -12,6 +12,7 @@ from ...dsl import operators as ops
 from ...dsl.functions import called_name
 from ...dsl.operators import Operator
 from ...dsl.pipeline import Pipeline
+from ...dsl.resource import Resource
 
 _NO_CLIENTS = ("asyncio", "fluvial", "unittest")
 """Packages whose objects are no clients: locks belong to no loop before they are used, and mocks to none at all."""
@@ -48,9 +49,9 @@ def open_clients(pipeline: Pipeline) -> Iterator[OpenClient]:
 
 
 def _called_by(operator: Operator) -> list[Any]:
-    """The functions of the user's that may be given a client by mistake."""
+    """The functions of the user's that may be given a client by mistake, and factories that may give an open one."""
     if operator.async_call is not None:
-        return [operator.async_call.fn]
+        return [operator.async_call.fn, *(one.factory for one in operator.opens if isinstance(one, Resource))]
     if isinstance(operator, ops.SinkTo):
         return [operator.sink.write, operator.sink.flush]
     if isinstance(operator, ops.Process):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import NoProgressError, Pipeline, SystemProblem, UsageError, resource
+from fluvial.dsl import NoProgressError, Pipeline, PipelineError, SystemProblem, UsageError, resource
 from fluvial.planner import plan
 from fluvial.runtime import open_resources
 from fluvial.runtime.kernel.calls.cancellation import CallLoop
@@ -369,6 +369,26 @@ def test_a_signal_within_a_close_is_told_once(loop: CallLoop, caplog: pytest.Log
     assert caplog.records == []
 
 
+class Forgetful(Methods):
+    """A context manager that gives nothing."""
+
+    open = None  # type: ignore[assignment]
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("factory", [lambda: None, Forgetful])
+def test_nothing_in_place_of_a_client_is_refused(factory: Callable[[], object], loop: CallLoop) -> None:
+    part = resource(factory)
+    error = error_of(lambda: opened(loop, of(part)), PipelineError)
+    assert f"{part!r} gives None" in str(error)
+    assert "return the client from the factory" in str(error)
+
+
 class Stuck(Methods):
     """Never closes."""
 
@@ -383,6 +403,7 @@ def test_what_does_not_close_is_told_and_keeps_nothing_else_open(
     monkeypatch.setattr(open_resources, "CLOSE_SECONDS", 1000 if stopping else 0.05)
     monkeypatch.setattr(open_resources, "STOPPING_SECONDS", 0.05 if stopping else 1000)
     last = Methods()
+    # What hangs leaves time to what was opened before it.
     parts = [resource(lambda: last), resource(Stuck), resource(Broken)]
     resources = opened(loop, of(*parts), stopping=lambda: stopping)
     with caplog.at_level(logging.WARNING):

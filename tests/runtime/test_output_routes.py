@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from errno import ECONNREFUSED, ENOSPC
 from pathlib import Path
@@ -14,6 +14,7 @@ from explained import assert_explains, error_of
 from fluvial.dsl import (
     Message,
     MessageError,
+    NoProgressError,
     Pipeline,
     Sink,
     SystemProblem,
@@ -23,12 +24,14 @@ from fluvial.dsl import (
     skip,
     tumbling,
 )
-from fluvial.planner import plan
-from fluvial.runtime import run
+from fluvial.planner import Settings, plan
+from fluvial.runtime import output_routes, run
 from fluvial.runtime.kernel.output_buffer import DEAD_LETTERS
 from fluvial.runtime.launch import EngineName
-from fluvial.runtime.output_routes import OutputRoute, OutputRoutes, ToldSink, open_sink
+from fluvial.runtime.output_routes import OutputRoute, OutputRoutes, ToldSink
 from fluvial.runtime.systems import LogSystem
+
+MINUTE = timedelta(minutes=1)
 
 
 class Unreachable:
@@ -117,7 +120,7 @@ def test_a_sink_that_cannot_be_opened_is_told_with_its_line(engine: EngineName, 
 def test_a_sink_that_the_machine_has_no_room_for_says_what_to_do() -> None:
     pipeline = Pipeline("p")
     pipeline.stream("words", value=str).sink(Unreachable(ENOSPC), id="archive")
-    error = error_of(lambda: open_sink(pipeline.sinks[0], asyncio.run), SystemProblem)
+    error = error_of(lambda: ToldSink(pipeline.sinks[0]).open(asyncio.run, MINUTE), SystemProblem)
     assert_explains(error, "sink archive cannot be opened: OSError", None, "an open() that succeeds", "free space")
 
 
@@ -128,7 +131,7 @@ def test_a_sink_is_started_again_whatever_error_its_service_has() -> None:
 
     pipeline = Pipeline("p")
     pipeline.stream("words", value=str).sink(Refused(), id="archive")
-    error = error_of(lambda: open_sink(pipeline.sinks[0], asyncio.run), SystemProblem)
+    error = error_of(lambda: ToldSink(pipeline.sinks[0]).open(asyncio.run, MINUTE), SystemProblem)
     assert_explains(
         error, "sink archive cannot be opened: LookupError: no such table", None, "an open() that succeeds", "mend"
     )
@@ -148,7 +151,7 @@ def test_a_sink_that_does_not_open_for_an_error_that_is_told_already_or_for_a_si
         pipeline = Pipeline("p")
         pipeline.stream("words", value=str).sink(Refused(raised), id="archive")
         with pytest.raises(type(raised)) as caught:
-            open_sink(pipeline.sinks[0], asyncio.run)
+            ToldSink(pipeline.sinks[0]).open(asyncio.run, MINUTE)
         assert caught.value is raised
 
 
@@ -201,3 +204,42 @@ def test_what_a_sink_raises_as_it_closes_does_not_hide_why_the_run_failed(
     error = error_of(lambda: run(pipeline, system=log, until="end"), MessageError)
     assert error.exit_code == 5  # with which no supervisor starts a container again
     assert any(record.getMessage().startswith("sink archive failed in close(): ") for record in caplog.records)
+
+
+class Hanging(Lost):
+    """Never comes to the end of an asynchronous method."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__("none")
+        self._hangs = method
+
+    async def open(self) -> None:  # type: ignore[override]
+        await self._hang("open")
+
+    async def close(self) -> None:  # type: ignore[override]
+        await self._hang("close")
+
+    async def _hang(self, method: str) -> None:
+        if method == self._hangs:
+            await asyncio.Event().wait()
+
+
+def archived(tmp_path: Path, method: str) -> Callable[[], object]:
+    log = LogSystem(tmp_path / "log", fsync=False)
+    write(log, {"words": [[(None, b"tea", 0, ())]]})
+    pipeline = Pipeline("p")
+    pipeline.stream("words", value=str).sink(Hanging(method), id="archive")
+    settings = Settings(stall_timeout=timedelta(seconds=0.2))
+    return lambda: run(pipeline, system=log, until="end", settings=settings)
+
+
+def test_a_sink_that_does_not_open_ends_the_run(tmp_path: Path) -> None:
+    error = error_of(archived(tmp_path, "open"), NoProgressError)
+    wrong = "sink archive is not open after 0.2 s, the stall_timeout"
+    assert_explains(error, wrong, archived, "an open() that ends", "raise stall_timeout", 4)
+
+
+def test_a_sink_that_does_not_close_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_routes, "CLOSE_SECONDS", 0.2)
+    error = error_of(archived(tmp_path, "close"), SystemProblem)
+    assert "sink archive failed in close(): TimeoutError: it has not ended after 0.2 s" in str(error)

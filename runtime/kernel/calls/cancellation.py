@@ -1,7 +1,6 @@
 """Timeouts and cancellation of users' asynchronous calls, also of calls that ignore their cancellation."""
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import CancelledError
@@ -23,6 +22,8 @@ RunWork = Callable[[Coroutine[Any, Any, Any]], Any]
 """Runs a coroutine to its end in the event loop of users' functions, and returns its result."""
 
 GRACE_SECONDS = GRACE_MS / 1000
+CLOSE_SECONDS = 10.0
+"""How long the clients of a process may take to close, all together, and each sink."""
 # A run with calls in threads ends up to so much later than the last of them.
 REST_SECONDS = 0.002
 
@@ -151,15 +152,6 @@ def _outcome(task: "asyncio.Task[T]", *, expired: bool) -> T:
     if expired:
         raise Expired
     return result
-
-
-def finished(result: Any, run: RunWork) -> Any:
-    """What a method of the user's has returned; if that is to be awaited, its result."""
-
-    async def awaited() -> Any:
-        return await result
-
-    return run(awaited()) if inspect.isawaitable(result) else result
 
 
 class CallLoop:

@@ -65,7 +65,7 @@ class RowRouter:
 
     def _sink(self, name: str, sink: ToldSink, messages: list[Any]) -> None:
         if name not in self._used:
-            this_process().open_sink(sink)
+            this_process().open_sink(sink, self._bundle.open_within)
             self._used[name] = sink
         sink.write(messages)
         self._in_sinks += len(messages)

@@ -8,6 +8,7 @@ import atexit
 import logging
 import os
 from collections.abc import Coroutine
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from ....dsl.errors import SystemProblem
@@ -52,11 +53,11 @@ class WorkerProcess:
         resources.open(bundle.plan, {stage})
         return made
 
-    def open_sink(self, sink: ToldSink) -> None:
-        """Open a sink, if it is not open. Raises SystemProblem where it cannot be opened."""
+    def open_sink(self, sink: ToldSink, timeout: timedelta) -> None:
+        """Open a sink, if it is not open: see `ToldSink.open`."""
         known = id(sink.operator.sink)
         if known not in self._sinks:
-            sink.open(self.run)
+            sink.open(self.run, timeout)
             self._sinks[known] = sink
 
     def drop_sink(self, sink: ToldSink) -> None:

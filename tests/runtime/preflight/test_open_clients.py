@@ -165,6 +165,13 @@ def test_a_client_by_a_resource_is_none_of_these() -> None:
     assert told(ask, resource=sessions) == []
 
 
+def test_a_factory_that_gives_an_open_client_is_looked_into() -> None:
+    async def ask(item: str, client: Session) -> list[str]:
+        return await client.get(item)
+
+    assert [found[1:] for found in told(ask, resource=resource(lambda: session))] == [("session", "Session")]
+
+
 class Archive:
     """A sink with a client of its own."""
 
