@@ -72,6 +72,7 @@ class SessionOperator:
         self._fired = self._passed = context.watermark
         self._ended = False  # whether all sessions fire and expire now, at the end of input
         self._firing = PausableFiring()
+        self._done = context.fired
         self._pane = context.panes()
         type_: Any = list[self.span[context.state_type]]  # type: ignore[name-defined]
         id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
@@ -124,7 +125,7 @@ class SessionOperator:
             # Not `_fired`: while time advances, other sessions that end at the same time have yet to fire.
             if span.fired is None:
                 end = span.last + self._gap + 1
-                if end <= self._passed or self._context.fired.has(end, key):
+                if end <= self._passed or (end <= self._done.upto and self._done.has(end, key)):
                     self._mark_fired(span)
         return spans
 
@@ -147,7 +148,7 @@ class SessionOperator:
         if end <= self._fired:
             self._fire(key, span, "late")
             return
-        if self._context.fired.has(end, key):
+        if end <= self._done.upto and self._done.has(end, key):
             span.fired = False  # it is to fire again, which is stored: see `_stored`
         if not timed:
             self._timers.set(end, key)
@@ -236,10 +237,11 @@ class SessionOperator:
 
     def _fire_all(self, watermark: int) -> Iterator[None]:
         self._ended = watermark == END
-        done, pauses = self._context.fired, self._context.pauses
+        done, pauses = self._done, self._context.pauses
         for time, key in self._timers.fire(watermark):
             # The firing is not stored, and memory may be freed at any emission: what is read again has fired by then.
-            self._passed = max(self._passed, time - 1)
+            if time > self._passed:
+                self._passed = time - 1
             self._fire_due(key, time)
             if pauses():
                 if not self._ended:
