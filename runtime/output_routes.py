@@ -89,13 +89,14 @@ class ToldSink:
 
     operator: ops.SinkTo
 
-    def open(self, run: RunWork, timeout: timedelta) -> None:
+    def open(self, run: RunWork, timeout: timedelta | None) -> None:
         """Open it; `run` runs an `open` that is asynchronous. Raises SystemProblem for any error of it, since those of
         services may be any, and NoProgressError where it takes longer than `timeout`."""
         try:
-            self._wait_for(self.operator.sink.open(), run, timeout.total_seconds())
+            self._wait_for(self.operator.sink.open(), run, timeout and timeout.total_seconds())
         except Expired:
-            wrong = f"{self.operator.label} is not open after {timeout.total_seconds():g} s, the stall_timeout"
+            seconds = 0 if timeout is None else timeout.total_seconds()
+            wrong = f"{self.operator.label} is not open after {seconds:g} s, the stall_timeout"
             ends = "look for a call that never returns, or raise stall_timeout"
             raise NoProgressError(explain(wrong, "an open() that ends", ends, self.operator.origin)) from None
         except FluvialError:  # as in _told
@@ -127,15 +128,16 @@ class ToldSink:
             except Expired:
                 raise TimeoutError(f"it has not ended after {CLOSE_SECONDS:g} s") from None
 
-    def _wait_for(self, result: Any, run: RunWork, seconds: float) -> None:
-        """Wait until a method has ended, if it is asynchronous. Raises its error, and Expired after so many seconds."""
+    def _wait_for(self, result: Any, run: RunWork, seconds: float | None) -> None:
+        """Wait until a method has ended, if it is asynchronous. Raises its error, and Expired after so many seconds;
+        None for no limit."""
 
         async def ended() -> None:
             await result
 
         if inspect.isawaitable(result):
             abandoned = AbandonedCalls(1, self.operator.label, self.operator.origin)
-            run(call_with_timeout(ended(), seconds, abandoned))
+            run(ended() if seconds is None else call_with_timeout(ended(), seconds, abandoned))
 
     def close_behind(self, run: RunWork, _: object, error: BaseException | None, __: object) -> None:
         """Close it behind a run that has ended, by an error or well; to be pushed on an ExitStack. Where the run has
@@ -164,7 +166,7 @@ class ToldSink:
             raise SystemProblem(explain(wrong, expected, remedy, self.operator.origin)) from error
 
 
-def open_sinks(plan: Plan, stack: ExitStack, run: RunWork, timeout: timedelta) -> None:
+def open_sinks(plan: Plan, stack: ExitStack, run: RunWork, timeout: timedelta | None) -> None:
     """Open the sinks of a plan in order; `stack` closes them in reverse, those before one that fails to open too. `run`
     runs those of their methods that are asynchronous."""
     # An object may be the sink of several operators.

@@ -26,7 +26,7 @@ from ..open_resources import OpenResources
 from ..output_routes import open_sinks
 from ..preflight.input_streams import InputStreamMonitor, inputs_of
 from ..preflight.state_compatibility import refuse_changed, reset_command
-from ..process.interruptions import interruptions_raised
+from ..process.interruptions import interruption, interruptions_raised
 from ..process.machine import THIS_MACHINE, Machine
 from ..process.resource_limits import exhaustion_explained
 from ..process.signals import Stopped, stop_signals
@@ -98,7 +98,7 @@ def run(
                         stop.begin()
                         report = loop.run(container.run())
                 except Exception as error:
-                    failed = error
+                    failed = None if interruption(error) else error
                     raise
         except Stopped:
             if failed is not None:  # what was stopped is but the closing behind it
