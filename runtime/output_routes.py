@@ -92,11 +92,11 @@ class ToldSink:
     def open(self, run: RunWork, timeout: timedelta | None) -> None:
         """Open it; `run` runs an `open` that is asynchronous. Raises SystemProblem for any error of it, since those of
         services may be any, and NoProgressError where it takes longer than `timeout`."""
+        seconds = None if timeout is None else timeout.total_seconds()
         try:
-            self._wait_for(self.operator.sink.open(), run, timeout and timeout.total_seconds())
+            self._wait_for(self.operator.sink.open(), run, seconds)
         except Expired:
-            seconds = 0 if timeout is None else timeout.total_seconds()
-            wrong = f"{self.operator.label} is not open after {seconds:g} s, the stall_timeout"
+            wrong = f"{self.operator.label} is not open after {seconds or 0:g} s, the stall_timeout"
             ends = "look for a call that never returns, or raise stall_timeout"
             raise NoProgressError(explain(wrong, "an open() that ends", ends, self.operator.origin)) from None
         except FluvialError:  # as in _told
