@@ -65,7 +65,7 @@ class TriggeredSessionOperator(SessionOperator):
         end = span.last + self._gap + 1
         span.pending = end <= self._fired
         # What is pending fires later than at the end; what has fired there, in a firing that paused, fires again.
-        span.fired = False if span.pending or self._context.fired.has(end, key) else None
+        span.fired = False if span.pending or self._done.has(end, key) else None
         if observe(self._late if span.pending else self._early, span, time):
             self._trigger(key, span)
         if not span.fired:

@@ -69,16 +69,19 @@ class WorkerProcess:
                 _log.warning("%s", error)
 
     def _close_others(self, run: str | None) -> None:
-        for sink in reversed([*self._sinks.values()]):
+        others = [digest for digest, (other, _) in self._open.items() if other != run]
+        # The queries of a run share a worker: their sinks stay.
+        for sink in reversed([*self._sinks.values()]) if others or run is None else ():
             self.drop_sink(sink)
-        for digest in [digest for digest, (other, _) in self._open.items() if other != run]:
+        for digest in others:
             self._open.pop(digest)[1].close()
             forget(digest)  # its programs hold the clients
 
     def end_calls(self) -> None:
-        """Let calls that were cancelled end. If some do not, and no client needs the loop, it ends with them."""
+        """Let calls that were cancelled end. If some do not, the loop ends with them, unless a client or a sink needs
+        it."""
         rested = self._loop.rest()
-        if not rested and not any(resources.are_open for _, resources in self._open.values()):
+        if not (rested or self._sinks or any(resources.are_open for _, resources in self._open.values())):
             self._loop.end()
 
     def close(self) -> None:

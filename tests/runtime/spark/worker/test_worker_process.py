@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from fluvial.dsl import Pipeline, resource
 from fluvial.planner import plan
 from fluvial.runtime.kernel.calls import cancellation
 from fluvial.runtime.kernel.state_cache import Size
+from fluvial.runtime.output_routes import ToldSink
 from fluvial.runtime.spark.lowering.levels import Levels
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack
@@ -90,6 +92,53 @@ def test_a_worker_closes_what_is_open_at_its_end() -> None:
     client = client_of(worker, shipped("run"))
     worker.close()
     assert len(client.loops) == 2
+
+
+class Looped:
+    """A sink that tells the loop in which it is opened and closed."""
+
+    def __init__(self) -> None:
+        self.loops: list[Any] = []
+
+    async def open(self) -> None:
+        self.loops.append(asyncio.get_running_loop())
+
+    def write(self, messages: Any) -> None:
+        """Nothing is written."""
+
+    def flush(self) -> None:
+        """Nothing is written."""
+
+    async def close(self) -> None:
+        self.loops.append(asyncio.get_running_loop())
+
+
+def sink_in(worker: WorkerProcess) -> Looped:
+    """A sink that is open in a worker."""
+    pipeline, sink = Pipeline("p"), Looped()
+    pipeline.stream("in", value=int).sink(sink, id="sink")
+    worker.open_sink(ToldSink(pipeline.sinks[0]), timedelta(minutes=1))
+    return sink
+
+
+def test_a_sink_stays_open_for_other_queries_of_its_run_and_is_closed_for_another_run(worker: WorkerProcess) -> None:
+    client_of(worker, shipped("run"))
+    sink, loop = sink_in(worker), worker.run(running())
+    client_of(worker, shipped("run", "other"))
+    assert sink.loops == [loop]
+    client_of(worker, shipped("another", "third"))
+    assert sink.loops == [loop, loop]
+
+
+def test_a_sink_keeps_the_loop_that_it_was_opened_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cancellation, "GRACE_SECONDS", 0.05)
+    worker = WorkerProcess()
+    sink = sink_in(worker)
+    loop = worker.run(running())
+    worker.run(left_behind())
+    worker.end_calls()
+    worker.close()
+    assert sink.loops == [loop, loop]
 
 
 async def stubborn() -> None:
