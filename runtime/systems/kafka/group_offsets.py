@@ -1,13 +1,19 @@
 """Commits the offsets of a pipeline as those of a consumer group, for tools that watch lag."""
 
+import atexit
+import time
 from collections.abc import Mapping
-from threading import Thread
+from threading import Lock, Thread
+from weakref import WeakSet
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from ..contract import StreamPartition
 from .clients import LOG, ConnectionMonitor, consumer_client
 from .settings import KafkaSettings
+
+_AT_EXIT = 1.0
+"""The longest time that the end of a process waits for the offsets of its last commit, in seconds."""
 
 
 class GroupOffsets:
@@ -19,17 +25,37 @@ class GroupOffsets:
 
     def __init__(self, settings: KafkaSettings, group: str) -> None:
         self._client = consumer_client(settings, ConnectionMonitor(), **{"group.id": group})
-        self._commit: Thread | None = None
+        self._lock = Lock()
+        self._newest: Mapping[StreamPartition, int] | None = None
+        self._commits = False
 
     def note(self, positions: Mapping[StreamPartition, int]) -> None:
-        """Commit offsets, unless the last commit is still unanswered. Errors are logged."""
-        if not positions or (self._commit is not None and self._commit.is_alive()):
+        """Commit offsets, at once or when the last commit is answered; of those that wait, only the newest are
+        committed. Errors are logged."""
+        if not positions:
             return
-        places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in positions.items()]
+        with self._lock:
+            self._newest = positions
+            if self._commits:
+                return
+            self._commits = True
         # A daemon thread refers to the client until the answer comes. To close the client would wait for the answer, up
-        # to a minute, and the end of this process must not wait.
-        self._commit = Thread(target=_commit, args=(self._client, places), name="fluvial-offsets", daemon=True)
-        self._commit.start()
+        # to a minute, and the end of this process must not wait for that long.
+        thread = Thread(target=self._commit_newest, name="fluvial-offsets", daemon=True)
+        thread.start()
+        _THREADS.add(thread)
+
+    def _commit_newest(self) -> None:
+        while (positions := self._taken()) is not None:
+            places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in positions.items()]
+            _commit(self._client, places)
+
+    def _taken(self) -> Mapping[StreamPartition, int] | None:
+        """What is to be committed next; None ends the thread."""
+        with self._lock:
+            positions, self._newest = self._newest, None
+            self._commits = positions is not None
+            return positions
 
 
 def _commit(client: Consumer, places: list[TopicPartition]) -> None:
@@ -37,3 +63,15 @@ def _commit(client: Consumer, places: list[TopicPartition]) -> None:
         client.commit(offsets=places, asynchronous=False)
     except KafkaException as caught:
         LOG.info("offsets were not noted: %s", caught)
+
+
+_THREADS = WeakSet[Thread]()
+"""Those that commit, in this process."""
+
+
+@atexit.register
+def _wait_for_commits() -> None:
+    """A run that has read all shows no lag behind its end, however short it was."""
+    deadline = time.monotonic() + _AT_EXIT
+    for thread in list(_THREADS):
+        thread.join(max(deadline - time.monotonic(), 0))

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
@@ -110,36 +111,52 @@ def test_the_end_of_a_process_waits_for_no_answer(own_broker: Broker, name: str,
             own_broker.resume()
 
 
+def noted(reader: Consumer, name: str) -> int:
+    """The offset of a topic's only partition, as tools for lag see it."""
+    while True:
+        try:
+            (place,) = reader.committed([TopicPartition(name, 0)])
+        except KafkaException as error:  # the coordinator of the group is still to be found
+            if error.args[0].code() not in TRANSIENT:
+                raise
+        else:
+            return place.offset
+
+
 @pytest.mark.slow
-def test_offsets_are_not_noted_while_the_cluster_owes_an_answer(own_broker: Broker, name: str) -> None:
+def test_of_offsets_that_wait_for_an_answer_the_newest_are_noted(own_broker: Broker, name: str) -> None:
+    """Without a request for each: the thread that waits for the answer is the only one."""
     admin = KafkaSystem(own_broker.address).admin()
     admin.create(name, 1)
     reader = Consumer({"bootstrap.servers": own_broker.address, "group.id": name})
-
-    def noted() -> int:
-        while True:
-            try:
-                (place,) = reader.committed([TopicPartition(name, 0)])
-            except KafkaException as error:  # the coordinator of the group is still to be found
-                if error.args[0].code() not in TRANSIENT:
-                    raise
-            else:
-                return place.offset
-
-    def note_until_it_is_there(offset: int) -> None:
-        def is_there() -> bool:
-            admin.report_offsets(name, {(name, 0): offset})
-            return noted() == offset
-
-        wait_until(is_there, f"offset {offset} is noted")
-
-    note_until_it_is_there(1)
+    admin.report_offsets(name, {(name, 0): 1})
+    wait_until(lambda: noted(reader, name) == 1, "the first offset is noted")
     own_broker.pause()
     for offset in range(2, 1_000):
         admin.report_offsets(name, {(name, 0): offset})
+    assert [thread.name for thread in threading.enumerate()].count("fluvial-offsets") == 1
     own_broker.resume()
-    assert noted() <= 2
-    note_until_it_is_there(1_000)
+    wait_until(lambda: noted(reader, name) == 999, "the last offset is noted")
+    reader.close()
+
+
+OFFSETS_AT_THE_END = """
+import sys
+from fluvial.runtime.systems import KafkaSystem
+
+address, name = sys.argv[1:]
+admin = KafkaSystem(address).admin()
+admin.report_offsets(name, {(name, 0): 1})
+admin.report_offsets(name, {(name, 0): 2})
+"""
+
+
+def test_a_process_notes_its_last_offsets_before_it_ends(broker: Broker, kafka: KafkaSystem, name: str) -> None:
+    kafka.admin().create(name, 1)
+    reader = Consumer({"bootstrap.servers": broker.address, "group.id": name})
+    wait_until(lambda: noted(reader, name) < 0, "the group has a coordinator")
+    subprocess.run([sys.executable, "-c", OFFSETS_AT_THE_END, broker.address, name], check=True, timeout=60)
+    assert noted(reader, name) == 2
     reader.close()
 
 
@@ -268,7 +285,7 @@ def test_partitions_that_a_topic_was_given_are_soon_known(broker: Broker, kafka:
     kafka.admin().create(name, 1)
     assert kafka.admin().starts(name) == [0]
     broker.grow_topic(name, 3)
-    assert kafka.admin().starts(name) == [0, 0, 0]
+    wait_until(lambda: kafka.admin().starts(name) == [0, 0, 0], "the partitions are known", 10)
 
 
 @pytest.mark.parametrize("code", OF_A_RESTART)
