@@ -104,11 +104,27 @@ test-quick: setup bytecode ## run the tests that need neither Spark nor Kafka no
 	$(BIN)/python -m pytest --quick --numprocesses auto -m "not spark and not kafka and not slow" $(ELSEWHERE) \
 		--ignore tests/benchmarks --ignore tests/examples
 
-.PHONY: faults
-faults: setup broker-jars spark-jars ## kill, lose, damage and stop all that can be, at length; takes more than an hour
-	$(BIN)/python -m pytest tests/faults tests/properties tests/oracle --long -rP
-	$(BIN)/python -m pytest -m long $(ELSEWHERE) --long
-	$(BIN)/python -m pytest -m "hypothesis and not spark" $(ELSEWHERE) --long
+AT_LENGTH := $(BIN)/python -u -m pytest --long -rP
+OUTAGES := tests/faults/test_outages_of_the_broker.py
+FAULT_LANES := faults-outages faults-deaths faults-searches faults-on-spark
+.PHONY: faults $(FAULT_LANES)
+faults: setup bytecode broker-jars spark-jars ## kill, lose, damage and stop all that can be, at length; takes more than an hour
+	$(MAKE) --no-print-directory --jobs 3 --keep-going $(FAULT_LANES)
+
+# Most of the time these wait, for brokers to come back and for what has died to be noticed.
+faults-outages:
+	$(AT_LENGTH) $(OUTAGES) 2>&1 | sed -u 's/^/outages  | /'
+
+faults-deaths:
+	$(AT_LENGTH) -m "not spark" tests/faults --ignore $(OUTAGES) 2>&1 | sed -u 's/^/deaths   | /'
+
+faults-searches:
+	$(AT_LENGTH) -m "not spark" tests/properties tests/oracle 2>&1 | sed -u 's/^/searches | /'
+	$(AT_LENGTH) -m "not spark and (long or hypothesis)" $(ELSEWHERE) 2>&1 | sed -u 's/^/searches | /'
+
+faults-on-spark:
+	$(AT_LENGTH) -m spark tests/faults tests/properties 2>&1 | sed -u 's/^/on Spark | /'
+	$(AT_LENGTH) -m "spark and long" $(ELSEWHERE) 2>&1 | sed -u 's/^/on Spark | /'
 
 .PHONY: broker
 broker: setup broker-jars ## start a Kafka broker in .kafka and tell its address; Ctrl-C ends it

@@ -122,7 +122,7 @@ class _BucketStage:
             hand_over=lambda operator, outputs: self._router.route(operator, outputs, self._rows),
         )
         self._rows: list[Row] = []
-        self._router = RowRouter(bundle, stage, bucket, bucket, output, stack)
+        self._router = RowRouter(shipped, stage, bucket, bucket, output, stack)
         self._levels, self._cache = bundle.levels, bundle.cache
         now, self._since = (START, START) if time is None else (time.time, time.since)
         self._clock = max(position.clock, now) if bundle.levels.clocked else START

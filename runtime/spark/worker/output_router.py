@@ -9,7 +9,8 @@ from ...kernel.stage import StageTask
 from ...kernel.time.bounds import START
 from ...output_routes import MOST_IN_SINKS, OutputRoute, OutputRoutes, ToldSink
 from ..counts import Counts
-from ..lowering.packaging import PlanBundle
+from ..lowering.packaging import PlanBundle, unpack
+from ..lowering.shipped_plan import ShippedPlan
 from ..rows import OUTPUT, Row, TaskCounts, Watermark, by_bucket, encode, message_blocks, messages_of
 from .outputs import Output
 from .worker_process import this_process
@@ -24,14 +25,15 @@ class RowRouter:
     """
 
     def __init__(
-        self, bundle: PlanBundle, stage: str, producer: int, bucket: int, output: Output, stack: ExitStack
+        self, shipped: ShippedPlan, stage: str, producer: int, bucket: int, output: Output, stack: ExitStack
     ) -> None:
-        self._bundle = bundle
+        self._shipped = shipped
+        self._bundle, _ = unpack(shipped)
         self._producer = producer
         self._bucket = bucket
         self._output = output
         self._position = 0
-        self._routes = OutputRoutes(bundle.plan, stage)
+        self._routes = OutputRoutes(self._bundle.plan, stage)
         self._used: dict[str, ToldSink] = {}
         stack.push(self._left)
         self._in_sinks = 0
@@ -65,7 +67,7 @@ class RowRouter:
 
     def _sink(self, name: str, sink: ToldSink, messages: list[Any]) -> None:
         if name not in self._used:
-            this_process().open_sink(sink, self._bundle.open_within)
+            this_process().open_sink(self._shipped, sink)
             self._used[name] = sink
         sink.write(messages)
         self._in_sinks += len(messages)
@@ -80,7 +82,7 @@ class RowRouter:
 
     def _left(self, _: object, error: BaseException | None, __: object) -> None:
         for sink in self._used.values() if error is not None else ():
-            this_process().drop_sink(sink)
+            this_process().drop_sink(self._shipped, sink)
 
     def route_watermarks(self, task: StageTask, rows: list[Row]) -> None:
         """Send the task's watermark to every bucket that reads from one of its borders."""

@@ -113,7 +113,7 @@ class _ProcessedPartition:
         for other in stage.inputs:
             if other != stream:  # the partitions of other inputs have tasks and watermarks of their own
                 self._task.inputs.end(other)
-        self._router = RowRouter(bundle, stage.id, producer, producer % bundle.buckets, output, stack)
+        self._router = RowRouter(shipped, stage.id, producer, producer % bundle.buckets, output, stack)
 
     def process(self, feeder: StageFeeder, offsets: Sequence[int], records: Sequence[Record], rows: list[Row]) -> None:
         self._read += len(records)

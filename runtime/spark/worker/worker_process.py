@@ -1,4 +1,4 @@
-"""What a Python worker of Spark's keeps from batch to batch: one event loop, the clients of a run, and its sinks.
+"""What a Python worker of Spark's keeps from batch to batch: one event loop, and the clients and sinks of runs.
 
 Spark uses a worker process for many tasks of many batches. A client that a function keeps belongs to the loop that it
 was made in, so the loop lasts as long as the process.
@@ -8,7 +8,7 @@ import atexit
 import logging
 import os
 from collections.abc import Coroutine
-from datetime import timedelta
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ....dsl.errors import SystemProblem
@@ -24,14 +24,31 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
+MOST_PIPELINES = 4
+"""For so many pipelines that share a Spark session a worker keeps open what they need."""
+
+
+@dataclass
+class _OpenRun:
+    """What is open for a run of a pipeline: resources by the digests of their plans, one for each query, and sinks by
+    the identities of the user's objects."""
+
+    pipeline: str
+    resources: dict[str, OpenResources] = field(default_factory=dict)
+    sinks: dict[int, ToldSink] = field(default_factory=dict)
+
+    @property
+    def needs_loop(self) -> bool:
+        """Whether anything is open."""
+        return bool(self.sinks) or any(resources.are_open for resources in self.resources.values())
+
+
 class WorkerProcess:
-    """The event loop of this process, and its open resources by the digest of their plan, with the run of that plan.
-    Open sinks are by the identities of the user's objects."""
+    """The event loop of this process, and what is open by run; the run that was used last comes last."""
 
     def __init__(self) -> None:
         self._loop = CallLoop()
-        self._open: dict[str, tuple[str, OpenResources]] = {}
-        self._sinks: dict[int, ToldSink] = {}
+        self._runs: dict[str, _OpenRun] = {}
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end in the loop of this process, which begins with the first one."""
@@ -43,50 +60,69 @@ class WorkerProcess:
         return self._loop.run(work)
 
     def program(self, shipped: ShippedPlan, stage: str) -> Program:
-        """A compiled stage, with all open that its operators need. What another run had open is closed before."""
-        bundle, _ = unpack(shipped)
-        if shipped.digest not in self._open:
-            self._close_others(shipped.run)
-            self._open[shipped.digest] = (shipped.run, OpenResources(self.run, bundle.open_within))
-        _, resources = self._open[shipped.digest]
+        """A compiled stage, with all open that its operators need.
+
+        What another run of its pipeline had open is closed before, and what no pipeline has used for the longest time
+        where there are more than `MOST_PIPELINES`.
+        """
+        open_run = self._open_run(shipped)
+        bundle, _ = unpack(shipped)  # only now: a run that was closed may have had the same plan
+        if shipped.digest not in open_run.resources:
+            open_run.resources[shipped.digest] = OpenResources(self.run, bundle.open_within)
+        resources = open_run.resources[shipped.digest]
         made = program(shipped, stage, resources.clients)
         resources.open(bundle.plan, {stage})
         return made
 
-    def open_sink(self, sink: ToldSink, timeout: timedelta) -> None:
-        """Open a sink, if it is not open: see `ToldSink.open`."""
-        known = id(sink.operator.sink)
-        if known not in self._sinks:
-            sink.open(self.run, timeout)
-            self._sinks[known] = sink
+    def open_sink(self, shipped: ShippedPlan, sink: ToldSink) -> None:
+        """Open a sink of a plan, if it is not open: see `ToldSink.open`."""
+        sinks, known = self._open_run(shipped).sinks, id(sink.operator.sink)
+        if known not in sinks:
+            sink.open(self.run, unpack(shipped)[0].open_within)
+            sinks[known] = sink
 
-    def drop_sink(self, sink: ToldSink) -> None:
+    def drop_sink(self, shipped: ShippedPlan, sink: ToldSink) -> None:
         """Close a sink whose task has failed: the next task opens it anew. An error of its `close` is told."""
-        if self._sinks.pop(id(sink.operator.sink), None) is not None:
-            try:
-                sink.close(self.run)
-            except SystemProblem as error:
-                _log.warning("%s", error)
+        if self._open_run(shipped).sinks.pop(id(sink.operator.sink), None) is not None:
+            self._close_sink(sink)
 
-    def _close_others(self, run: str | None) -> None:
-        others = [digest for digest, (other, _) in self._open.items() if other != run]
-        # The queries of a run share a worker: their sinks stay.
-        for sink in reversed([*self._sinks.values()]) if others or run is None else ():
-            self.drop_sink(sink)
-        for digest in others:
-            self._open.pop(digest)[1].close()
+    def _open_run(self, shipped: ShippedPlan) -> _OpenRun:
+        """What is open for the run of a plan, which is now the one that was used last."""
+        used = self._runs.pop(shipped.run, None)
+        if used is None:
+            used = _OpenRun(unpack(shipped)[0].plan.name)
+            for run in [run for run, other in self._runs.items() if other.pipeline == used.pipeline]:
+                self._close_run(run)
+            while len(self._runs) >= MOST_PIPELINES:
+                self._close_run(next(iter(self._runs)))
+        self._runs[shipped.run] = used
+        return used
+
+    def _close_run(self, run: str) -> None:
+        closed = self._runs.pop(run)
+        for sink in reversed(closed.sinks.values()):
+            self._close_sink(sink)
+        for digest, resources in closed.resources.items():
+            resources.close()
             forget(digest)  # its programs hold the clients
+
+    def _close_sink(self, sink: ToldSink) -> None:
+        try:
+            sink.close(self.run)
+        except SystemProblem as error:
+            _log.warning("%s", error)
 
     def end_calls(self) -> None:
         """Let calls that were cancelled end. If some do not, the loop ends with them, unless a client or a sink needs
         it."""
         rested = self._loop.rest()
-        if not (rested or self._sinks or any(resources.are_open for _, resources in self._open.values())):
+        if not (rested or any(run.needs_loop for run in self._runs.values())):
             self._loop.end()
 
     def close(self) -> None:
         """Close all that is open, and end the loop."""
-        self._close_others(None)
+        for run in list(self._runs):
+            self._close_run(run)
         self._loop.end()
 
 

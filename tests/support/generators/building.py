@@ -9,6 +9,7 @@ from fluvial.dsl import (
     Batch,
     Cache,
     Pipeline,
+    Resource,
     Retry,
     Trigger,
     after,
@@ -25,6 +26,7 @@ from fluvial.dsl import (
 )
 from generators import case_functions as given
 from generators import case_remotes as remote
+from generators.case_clients import Client, clients, with_client
 from generators.case_events import Event, at, at_if_good
 from generators.case_joins import FAILING_JOINS, JOINS
 from generators.case_keys import FAILING_KEYS, KEY_TYPES, KEYS, WHOLE, KeyType
@@ -75,6 +77,7 @@ class _Built:
     nodes: list[Any] = field(default_factory=list)
     tables: list[Any] = field(default_factory=list)
     remotes: list[Any] = field(default_factory=list)
+    clients: Resource[Client] = field(default_factory=clients)
 
     def of(self, step: Step) -> Any:
         """The stream that a step reads."""
@@ -93,7 +96,7 @@ def build(description: Description, idle_after: int | None = None) -> Pipeline:
     built.nodes += [_source(pipeline, source, patience) for source in description.sources]
     for table in description.tables:
         built.tables.append(_table(pipeline, built.tables, table))
-    built.remotes += [_remote(pipeline, *numbered) for numbered in enumerate(description.remotes)]
+    built.remotes += [_remote(pipeline, built, *numbered) for numbered in enumerate(description.remotes)]
     for step in description.steps:
         built.nodes.append(BUILDERS[type(step)](built, step))
     read = {node for step in description.steps for node in inputs_of(step)}
@@ -117,7 +120,7 @@ def _table(pipeline: Pipeline, before: list[Any], table: TableSource | TablePair
     return before[table.left].join(before[table.right], fn, id=f"pair-{len(before)}", how=table.how)
 
 
-def _remote(pipeline: Pipeline, number: int, rows: RemoteRows) -> Any:
+def _remote(pipeline: Pipeline, built: _Built, number: int, rows: RemoteRows) -> Any:
     name = f"in-order-{number}" if rows.in_order else f"remote-{number}"
     read, write = (remote.reading_many, remote.writing_many) if rows.batch else (remote.reading, remote.writing)
     options: dict[str, Any] = {
@@ -128,12 +131,18 @@ def _remote(pipeline: Pipeline, number: int, rows: RemoteRows) -> Any:
         "cache": Cache(size=2) if rows.cached else None,
         "batch": Batch(size=rows.batch, delay=timedelta(milliseconds=1)) if rows.batch else None,
     }
+    if rows.client:
+        options |= {call: with_client(options[call]) for call in ("read", "write") if options[call]}
+        return pipeline.remote_table(name, resource=built.clients, **options)
     return pipeline.remote_table(name, **options)
 
 
 def _async(built: _Built, step: Async) -> Any:
     fn = given.awaited(step.fn, step.number, step.waits)
-    return built.of(step).async_flat_map(fn, id=built.id("async"), order=step.order, max_in_flight=step.in_flight)
+    options: dict[str, Any] = {"id": built.id("async"), "order": step.order, "max_in_flight": step.in_flight}
+    if step.client:
+        return built.of(step).async_flat_map(with_client(fn), resource=built.clients, **options)
+    return built.of(step).async_flat_map(fn, **options)
 
 
 def _border(built: _Built, step: Border) -> Any:

@@ -48,13 +48,14 @@ class FlatMap(Step):
 
 @dataclass(frozen=True, repr=False)
 class Async(Step):
-    """The `fn` is a flat_map's; where it `waits`, others get their turn in between."""
+    """The `fn` is a flat_map's; where it `waits`, others get their turn in between. It may use the `client` of all."""
 
     fn: str
     number: int
     order: Literal["key", "input", "none"] = "key"
     waits: bool = False
     in_flight: int = 100
+    client: bool = False
 
 
 @dataclass(frozen=True, repr=False)

@@ -45,6 +45,7 @@ class RemoteRows(Compact):
 
     Calls `wait`, so that others get their turn; `cached` rows are kept; `batch` keys make one call, or 0 for a call
     each. One that is `written` is not read; rows that come `in_order` do so for each key.
+    Calls may use the `client` of all.
     """
 
     fn: str
@@ -55,3 +56,4 @@ class RemoteRows(Compact):
     in_flight: int = 100
     written: bool = False
     in_order: bool = False
+    client: bool = False

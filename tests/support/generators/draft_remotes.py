@@ -55,6 +55,6 @@ def _table(draft: Draft, node: Node, *, written: bool) -> int:
     batch = draft.pick((0, 1, 3)) if fn in ROWS else 0
     # One call at a time keeps the one order of arrival that mode late has.
     in_flight = 1 if draft.late else draft.pick((100, 1, 2))
-    rows = RemoteRows(fn, draft.small(), draft.flag(), draft.flag(), batch, in_flight, written, in_order)
+    rows = RemoteRows(fn, draft.small(), draft.flag(), draft.flag(), batch, in_flight, written, in_order, draft.flag())
     draft.remotes.append(rows)
     return len(draft.remotes) - 1

@@ -58,7 +58,8 @@ def async_flat_map(draft: Draft, of: int) -> None:
     node = draft.nodes[of]
     name, number, copies = _results(draft, node)
     order: Order = "input" if draft.late else draft.pick(("key", "input", "none"))
-    draft.add_call(Async(of, name, number, order, draft.flag(), draft.pick((100, 1, 2))), node, copies=copies)
+    call = Async(of, name, number, order, draft.flag(), draft.pick((100, 1, 2)), draft.flag())
+    draft.add_call(call, node, copies=copies)
 
 
 def map_messages(draft: Draft, of: int) -> None:

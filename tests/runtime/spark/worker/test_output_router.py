@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,8 @@ from fluvial.runtime.kernel.output_buffer import HAND_OVER_COUNT
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.output_routes import MOST_IN_SINKS
 from fluvial.runtime.spark.lowering.lowering import components, levels
-from fluvial.runtime.spark.lowering.packaging import PlanBundle
+from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack
+from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.spark.rows import Messages, Row
 from fluvial.runtime.spark.worker.keyed_level import process_bucket
 from fluvial.runtime.spark.worker.output_router import RowRouter
@@ -43,49 +46,62 @@ class Holding:
         """Nothing to close."""
 
 
-@contextmanager
-def routing_to(*sinks: Holding) -> Iterator[RowRouter]:
-    """What routes the messages of one task to sinks `held-0`, `held-1` ..."""
-    pipeline = Pipeline("p")
+def shipped_with(name: str, *sinks: Holding) -> ShippedPlan:
+    """The plan of a pipeline with sinks `held-0`, `held-1` ..."""
+    pipeline = Pipeline(name)
     numbers = pipeline.stream("in", value=int)
     for number, sink in enumerate(sinks):
         numbers.sink(sink, id=f"held-{number}")
     made = plan(pipeline, partitions={"in": 1})
     (stages,) = components(made)
-    bundle = PlanBundle(made, levels(made, stages, 1), 1, Size(2, 1), {})
+    return replace(pack(PlanBundle(made, levels(made, stages, 1), 1, Size(2, 1), {})), run=name)
+
+
+def sink_of(shipped: ShippedPlan) -> Any:
+    """The first sink of a plan, as this process has it."""
+    return unpack(shipped)[0].plan.pipeline.sinks[0].sink
+
+
+@contextmanager
+def routing(shipped: ShippedPlan) -> Iterator[RowRouter]:
+    """What routes the messages of one task of a plan."""
+    bundle, _ = unpack(shipped)
     with ExitStack() as stack:
-        yield RowRouter(bundle, made.stages[0].id, 0, 0, as_rows, stack)
+        yield RowRouter(shipped, bundle.plan.stages[0].id, 0, 0, as_rows, stack)
 
 
 MESSAGES = [Message(None, 1, 0, ())] * (MOST_IN_SINKS // 2)
 
 
 def test_sinks_are_flushed_before_they_hold_much() -> None:
-    sink = Holding()
-    with routing_to(sink) as router:
+    shipped = shipped_with("flushed", Holding())
+    with routing(shipped) as router:
         for _ in range(5):
             router.route("held-0", MESSAGES, [])
+    sink = sink_of(shipped)
     assert (sink.most, sink.held) == (MOST_IN_SINKS, MOST_IN_SINKS // 2)
 
 
-def fail_with(sink: Holding) -> None:
+def fail_with(shipped: ShippedPlan) -> None:
     """Fail in a task whose sink was written to."""
-    with routing_to(sink) as router:
+    with routing(shipped) as router:
         router.route("held-0", MESSAGES, [])
         raise ValueError("of the task")
 
 
 def test_a_sink_stays_open_for_the_next_task_and_is_opened_anew_after_one_that_failed() -> None:
-    sink = Holding()
+    both = Holding()
+    shipped = shipped_with("opened", both, both)
     for _ in range(2):
-        with routing_to(sink, sink) as router:
+        with routing(shipped) as router:
             router.route("held-0", MESSAGES, [])
             router.route("held-1", MESSAGES, [])
             router.flush()
+    sink = sink_of(shipped)
     assert sink.opened == 1
     with pytest.raises(ValueError, match="of the task"):
-        fail_with(sink)
-    with routing_to(sink) as router:
+        fail_with(shipped)
+    with routing(shipped) as router:
         router.route("held-0", MESSAGES, [])
     assert (sink.opened, sink.held) == (2, len(MESSAGES))
 
@@ -99,7 +115,7 @@ class Unclosed(Holding):
 
 def test_a_sink_that_does_not_close_hides_no_error_of_its_task(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ValueError, match="of the task"):
-        fail_with(Unclosed())
+        fail_with(shipped_with("unclosed", Unclosed()))
     assert "failed in close(): OSError: gone" in caplog.text
 
 

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from fluvial.runtime.spark.lowering.levels import Levels
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
-from fluvial.runtime.spark.worker.worker_process import WorkerProcess, this_process
+from fluvial.runtime.spark.worker.worker_process import MOST_PIPELINES, WorkerProcess, this_process
 
 
 async def asked(value: int, client: Any) -> list[int]:
@@ -27,8 +26,27 @@ async def asked(value: int, client: Any) -> list[int]:
     return [value]
 
 
-def shipped(run: str, id: str = "asked") -> ShippedPlan:
-    """A plan with a client of its own, which tells of itself by a list that each copy of the plan has."""
+class Looped:
+    """A sink that tells the loop in which it is opened and closed."""
+
+    def __init__(self) -> None:
+        self.loops: list[Any] = []
+
+    async def open(self) -> None:
+        self.loops.append(asyncio.get_running_loop())
+
+    def write(self, messages: Any) -> None:
+        """Nothing is written."""
+
+    def flush(self) -> None:
+        """Nothing is written."""
+
+    async def close(self) -> None:
+        self.loops.append(asyncio.get_running_loop())
+
+
+def shipped(run: str, id: str = "asked", name: str = "p") -> ShippedPlan:
+    """A plan with a client of its own, which tells of itself by a list that each copy of the plan has, and a sink."""
 
     class Client:
         """Tells the loop in which it is opened and closed."""
@@ -42,9 +60,10 @@ def shipped(run: str, id: str = "asked") -> ShippedPlan:
         async def close(self) -> None:
             self.loops.append(asyncio.get_running_loop())
 
-    pipeline = Pipeline("p")
+    pipeline = Pipeline(name)
     numbers = pipeline.stream("in", value=int)
     numbers.async_flat_map(asked, id=id, resource=resource(Client)).send_to("out", value=int)
+    numbers.sink(Looped(), id="sink")
     made = plan(pipeline)
     found: Levels = levels(made, list(made.stages), 1)
     return replace(pack(PlanBundle(made, found, 1, Size(1, 1))), run=run)
@@ -87,6 +106,12 @@ def test_a_client_is_opened_once_and_closed_in_its_loop_when_another_run_comes(w
     assert client_of(worker, one) is not client
 
 
+def test_a_run_opens_its_own_clients_where_another_run_had_the_same_plan(worker: WorkerProcess) -> None:
+    before = client_of(worker, shipped("run"))
+    after = client_of(worker, shipped("another"))
+    assert (len(before.loops), len(after.loops)) == (2, 1)
+
+
 def test_a_worker_closes_what_is_open_at_its_end() -> None:
     worker = WorkerProcess()
     client = client_of(worker, shipped("run"))
@@ -94,46 +119,41 @@ def test_a_worker_closes_what_is_open_at_its_end() -> None:
     assert len(client.loops) == 2
 
 
-class Looped:
-    """A sink that tells the loop in which it is opened and closed."""
-
-    def __init__(self) -> None:
-        self.loops: list[Any] = []
-
-    async def open(self) -> None:
-        self.loops.append(asyncio.get_running_loop())
-
-    def write(self, messages: Any) -> None:
-        """Nothing is written."""
-
-    def flush(self) -> None:
-        """Nothing is written."""
-
-    async def close(self) -> None:
-        self.loops.append(asyncio.get_running_loop())
-
-
-def sink_in(worker: WorkerProcess) -> Looped:
-    """A sink that is open in a worker."""
-    pipeline, sink = Pipeline("p"), Looped()
-    pipeline.stream("in", value=int).sink(sink, id="sink")
-    worker.open_sink(ToldSink(pipeline.sinks[0]), timedelta(minutes=1))
-    return sink
+def sink_in(worker: WorkerProcess, plan: ShippedPlan) -> Looped:
+    """The sink of a plan, open in a worker."""
+    (operator,) = unpack(plan)[0].plan.pipeline.sinks
+    worker.open_sink(plan, ToldSink(operator))
+    sink: Any = operator.sink
+    opened: Looped = sink
+    return opened
 
 
 def test_a_sink_stays_open_for_other_queries_of_its_run_and_is_closed_for_another_run(worker: WorkerProcess) -> None:
-    client_of(worker, shipped("run"))
-    sink, loop = sink_in(worker), worker.run(running())
+    sink, loop = sink_in(worker, shipped("run")), worker.run(running())
     client_of(worker, shipped("run", "other"))
     assert sink.loops == [loop]
     client_of(worker, shipped("another", "third"))
     assert sink.loops == [loop, loop]
 
 
+def test_pipelines_that_share_a_worker_keep_their_clients_and_sinks(worker: WorkerProcess) -> None:
+    plans = [shipped(f"run-{number}", name=f"p-{number}") for number in range(MOST_PIPELINES)]
+    clients, sinks = [client_of(worker, one) for one in plans], [sink_in(worker, one) for one in plans]
+    assert [client_of(worker, one) for one in plans] == clients
+    assert [sink_in(worker, one) for one in plans] == sinks
+    loop = worker.run(running())
+    assert [one.loops for one in (*clients, *sinks)] == [[loop]] * 2 * MOST_PIPELINES
+    client_of(worker, plans[0])
+    client_of(worker, shipped("another", name="another"))
+    # Only what was not used for the longest time.
+    closed = [one.loops == [loop, loop] for one in (*clients, *sinks)]
+    assert closed == [number == 1 for number in range(MOST_PIPELINES)] * 2
+
+
 def test_a_sink_keeps_the_loop_that_it_was_opened_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cancellation, "GRACE_SECONDS", 0.05)
     worker = WorkerProcess()
-    sink = sink_in(worker)
+    sink = sink_in(worker, shipped("run"))
     loop = worker.run(running())
     worker.run(left_behind())
     worker.end_calls()
