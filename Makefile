@@ -109,7 +109,7 @@ OUTAGES := tests/faults/test_outages_of_the_broker.py
 FAULT_LANES := faults-outages faults-deaths faults-searches faults-on-spark
 .PHONY: faults $(FAULT_LANES)
 faults: setup bytecode broker-jars spark-jars ## kill, lose, damage and stop all that can be, at length; takes more than an hour
-	$(MAKE) --no-print-directory --jobs 3 --keep-going $(FAULT_LANES)
+	$(MAKE) --no-print-directory --jobs 4 --keep-going $(FAULT_LANES)
 
 # Most of the time these wait, for brokers to come back and for what has died to be noticed.
 faults-outages:

@@ -7,23 +7,25 @@ from typing import Any, Literal, TypeGuard, get_args
 
 import msgspec
 import networkx as nx
-from hypothesis import event, given, settings
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from engines.comparing import assert_same
+from engines.spark_in_process import lowered_in_runs
 from engines.targets import PATIENT, append, outputs_of, with_remote_rows
 from fluvial.dsl.message import Record
 from fluvial.planner import Plan, Settings, plan
 from fluvial.planner.ends_of_input import end_dependences
 from fluvial.planner.kinds import PLANNER_KINDS
 from fluvial.runtime import run
+from fluvial.runtime.spark.lowering.lowering import has_loop
 from fluvial.runtime.systems import LogSystem
 from generators.building import build
 from generators.case_windows import AGGREGATES
 from generators.cases import Case, Pieces, cases, cases_of, expected, pieces_of
 from generators.described_steps import Border, Merge, Source, Step, When, WindowStep
 from generators.descriptions import Description, Mode
-from generators.draft import Extra
+from generators.draft import Extra, Windows
 from generators.how_many import examples
 from oracle.interpreter import Outputs
 
@@ -33,9 +35,8 @@ Table = dict[tuple[bytes | None, int, int], Any]
 
 
 @st.composite
-def windowed(draw: st.DrawFn) -> Case:
+def windowed(draw: st.DrawFn, mode: Mode) -> Case:
     """Windows of one keyed stream, or of two that are merged, some of them behind a border."""
-    mode: Mode = draw(st.sampled_from(("on_time", "late")))
     waits = draw(st.lists(st.sampled_from((0, 5, 20, 300)), min_size=1, max_size=1 if mode == "late" else 2))
     steps: list[Step] = [Merge(0, (1,))] if len(waits) > 1 else []
     node = len(waits) - 1 + len(steps)
@@ -69,13 +70,42 @@ def windowed(draw: st.DrawFn) -> Case:
     return draw(cases_of(Description(sources, tuple(steps), "fail", mode), max_records=20))
 
 
-@settings(max_examples=examples(200), deadline=None, suppress_health_check=PATIENT)
-@given(st.one_of(windowed(), cases(max_records=12, windows="triggers", extras=get_args(Extra))), st.data())
-def test_results_that_no_end_parts_are_those_of_one_run(case: Case, data: st.DataObject) -> None:
-    pieces = data.draw(pieces_of(case.inputs, case.first), label="pieces")
-    ends = data.draw(st.sets(st.integers(1, max(1, len(pieces)))), label="runs behind so many pieces")
+Runs = tuple[Case, Pieces, set[int]]
+"""A case, the order in which its inputs come, and the numbers of pieces behind which a run has come to its end."""
+
+
+@st.composite
+def in_runs(draw: st.DrawFn, *modes: Mode) -> Runs:
+    """Windows, or random pipelines, cut into runs."""
+    mode = draw(st.sampled_from(modes))
+    windows: Windows = "triggers" if mode == "late" else "plain"
+    case = draw(st.one_of(windowed(mode), cases(mode, max_records=12, windows=windows, extras=get_args(Extra))))
+    pieces = draw(pieces_of(case.inputs, case.first))
+    return case, pieces, draw(st.sets(st.integers(1, max(1, len(pieces)))))
+
+
+MANY = settings(max_examples=examples(200), deadline=None, suppress_health_check=PATIENT)
+
+
+@MANY
+@given(in_runs("on_time", "late"))
+def test_results_that_no_end_parts_are_those_of_one_run(runs: Runs) -> None:
+    assert_no_end_parts(runs[0], written_in_runs(*runs))
+
+
+@MANY
+@given(in_runs("on_time"))  # Spark's batches may take what is late in
+def test_so_they_are_in_the_levels_of_spark(runs: Runs) -> None:
+    case, _, _ = runs
     made = plan(build(case.description), partitions=case.partitions)
-    found, wanted = written_in_runs(case, pieces, ends), expected(case)
+    assume(not has_loop(made))
+    assert_no_end_parts(case, lowered_in_runs(*runs))
+
+
+def assert_no_end_parts(case: Case, found: Outputs) -> None:
+    """Assert that what several runs have written is what one run writes, as far as the plan names no difference."""
+    made = plan(build(case.description), partitions=case.partitions)
+    wanted = expected(case)
     same, panes = streams_by_what_holds(made, {*found, *wanted})
     event(f"streams of panes: {bool(panes)}")
     assert_same({name: found.get(name, []) for name in same}, {name: wanted.get(name, []) for name in same})

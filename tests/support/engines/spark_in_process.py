@@ -4,8 +4,8 @@ It finds what is wrong with levels, rows, pages and watermarks in milliseconds; 
 cases.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.cloudpickle import cloudpickle
@@ -23,7 +23,7 @@ from fluvial.runtime.spark.worker.keyed_level import process_bucket
 from fluvial.runtime.spark.worker.source_level import end_of_input_rows, level_zero, processing_time_rows
 from fluvial.runtime.systems.contract import RecordBatch
 from generators.building import build
-from generators.cases import Case
+from generators.cases import Case, Pieces
 from oracle.interpreter import OutputMessage, Outputs
 
 BUCKETS = 3
@@ -136,6 +136,27 @@ def lowered(case: Case, batch_records: int = 7) -> Outputs:
                 if (records := _part(part, start, batch_records, whole=name in case.first))
             ]
             query.batch(ranges)
+        query.batch([], end=True)
+        for stream, messages in query.written.items():
+            outputs.setdefault(stream, []).extend(messages)
+    return outputs
+
+
+@with_remote_rows
+def lowered_in_runs(case: Case, pieces: Pieces, ends: Collection[int]) -> Outputs:
+    """A case piece by piece, each message a batch, with an end of input behind each of these numbers of pieces, and one
+    at last: what several runs read that go on from their states."""
+    made = plan(build(case.description), partitions=case.partitions)
+    outputs: Outputs = {}
+    for query in queries(made):
+        offsets: Counter[tuple[str, int]] = Counter()
+        for number, ((stream, partition), records) in enumerate(pieces, 1):
+            for record in records if stream in query.sources else ():
+                at = offsets[stream, partition]
+                query.batch([RecordBatch(stream, partition, range(at, at + 1), [record])])
+                offsets[stream, partition] += 1
+            if number in ends:
+                query.batch([], end=True)
         query.batch([], end=True)
         for stream, messages in query.written.items():
             outputs.setdefault(stream, []).extend(messages)
