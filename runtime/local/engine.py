@@ -17,7 +17,7 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.task_assignment import task_name
 from ..data_warnings.suspicious_times import SuspiciousTimes
-from ..kernel.calls.cancellation import CallLoop
+from ..kernel.calls.cancellation import CallLoop, refuse_running_loop
 from ..kernel.code.program import Clients, Program, RemoteTableClients
 from ..kernel.compiler.compiler import compile_stage
 from ..kernel.failures import ended_by_exit
@@ -84,6 +84,7 @@ def run(
     run takes its clocks, pauses and ids from.
     """
     del spark
+    refuse_running_loop("run()")
     began, loop = machine.clock(), CallLoop()
     container: Container | None = None
     failed: Exception | None = None

@@ -22,6 +22,7 @@ from ...planner.planner import plan
 from ...planner.settings import Settings
 from ...planner.stream_names import dead_letters
 from ...planner.validation import check_arguments
+from ..kernel.calls.cancellation import refuse_running_loop
 from ..kernel.compiler.bindings import are_headers
 from ..kernel.time.bounds import END
 from ..local.commit.two_phase_commit import TwoPhaseCommit
@@ -113,6 +114,7 @@ class PipelineDriver:
         self._decoder = Decoder(self.plan)
         self.records = StreamRecords(self._system, self._decoder.check, self._send)
         self._taken: dict[str, int] = {}
+        refuse_running_loop("PipelineDriver")
         self._loop = VirtualLoop()
         self._container: Container | None = None
         self._tasks: list[LocalTask] = []

@@ -1,5 +1,6 @@
 """What is checked before a run begins, and what an engine is given."""
 
+import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +16,23 @@ from fluvial.planner import Settings
 from fluvial.runtime import run as typed_run
 from fluvial.runtime.launch import check_containers, checked_plan, refuse_impossible
 from fluvial.runtime.systems import LogSystem, MemorySystem
+from fluvial.runtime.testing import PipelineDriver
 
 run: Any = typed_run  # wrong arguments are what is tested
+
+
+def test_a_thread_whose_event_loop_runs_is_refused_and_another_one_is_not() -> None:
+    async def cell() -> None:
+        for refused in (lambda: run(copying(), system=filled(), until="end"), lambda: PipelineDriver(copying())):
+            with pytest.raises(UsageError) as told:
+                refused()
+            assert_explains(
+                told.value, "in a thread whose event loop runs", None, "a thread without one", "asyncio.to_thread"
+            )
+        report = await asyncio.to_thread(run, copying(), system=filled(), until="end")
+        assert report.written == {"out": 2}
+
+    asyncio.run(cell())
 
 
 def copying() -> Pipeline:

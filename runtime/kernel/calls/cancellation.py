@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from ....dsl.error_policy import GRACE_MS, Retry
-from ....dsl.errors import MessageError
+from ....dsl.errors import MessageError, UsageError
 from ....dsl.validation import explain
 from ....planner.descriptions import duration
 from ...process.interruptions import INTERRUPTIONS
@@ -152,6 +152,17 @@ def _outcome(task: "asyncio.Task[T]", *, expired: bool) -> T:
     if expired:
         raise Expired
     return result
+
+
+def refuse_running_loop(what: str) -> None:
+    """Raise UsageError if an event loop runs in this thread: `what` makes a loop for users' functions."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    wrong = f"{what} in a thread whose event loop runs, as in a notebook or in an async function"
+    remedy = "call it in a plain function, and that by: await asyncio.to_thread(function)"
+    raise UsageError(explain(wrong, "a thread without one", remedy))
 
 
 class CallLoop:
