@@ -7,11 +7,12 @@ from typing import Any, Literal, TypeGuard, get_args
 
 import msgspec
 import networkx as nx
+import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from engines.comparing import assert_same
-from engines.spark_in_process import lowered_in_runs
+from engines.spark_in_process import BUCKETS, lowered_in_runs
 from engines.targets import PATIENT, append, outputs_of, with_remote_rows
 from fluvial.dsl.message import Record
 from fluvial.planner import Plan, Settings, plan
@@ -87,25 +88,26 @@ def in_runs(draw: st.DrawFn, *modes: Mode) -> Runs:
 MANY = settings(max_examples=examples(200), deadline=None, suppress_health_check=PATIENT)
 
 
+@pytest.mark.timeout(1800)  # at length, beside others
 @MANY
 @given(in_runs("on_time", "late"))
 def test_results_that_no_end_parts_are_those_of_one_run(runs: Runs) -> None:
-    assert_no_end_parts(runs[0], written_in_runs(*runs))
+    assert_no_end_parts(runs[0], written_in_runs(*runs), expected(runs[0]))
 
 
+@pytest.mark.timeout(1800)
 @MANY
 @given(in_runs("on_time"))  # Spark's batches may take what is late in
 def test_so_they_are_in_the_levels_of_spark(runs: Runs) -> None:
     case, _, _ = runs
     made = plan(build(case.description), partitions=case.partitions)
     assume(not has_loop(made))
-    assert_no_end_parts(case, lowered_in_runs(*runs))
+    assert_no_end_parts(case, lowered_in_runs(*runs), expected(case, BUCKETS))
 
 
-def assert_no_end_parts(case: Case, found: Outputs) -> None:
+def assert_no_end_parts(case: Case, found: Outputs, wanted: Outputs) -> None:
     """Assert that what several runs have written is what one run writes, as far as the plan names no difference."""
     made = plan(build(case.description), partitions=case.partitions)
-    wanted = expected(case)
     same, panes = streams_by_what_holds(made, {*found, *wanted})
     event(f"streams of panes: {bool(panes)}")
     assert_same({name: found.get(name, []) for name in same}, {name: wanted.get(name, []) for name in same})
