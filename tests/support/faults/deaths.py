@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -162,8 +163,15 @@ class Run:
             self.process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=errors)
 
     def wait(self) -> int:
-        """Until it has ended; its exit code, negative for the signal that killed it."""
-        return self.process.wait(PATIENCE)
+        """Until it has ended; its exit code, negative for the signal that killed it. One that does not end is made to
+        say where it is."""
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            for told in (signal.SIGABRT, signal.SIGCONT):  # also one that was stopped
+                self.process.send_signal(told)
+            self.process.wait()
+            raise AssertionError(f"not ended after {PATIENCE:g} s: {self.errors}") from None
 
     def kill(self) -> None:
         self.process.kill()
