@@ -4,6 +4,9 @@ users read."""
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import networkx as nx
+
+from ...planner.kinds import PLANNER_KINDS
 from ...planner.plan import Plan
 from ..systems.provisioning import bootstrap_streams
 
@@ -64,6 +67,21 @@ def _by_clock(plan: Plan, _: str) -> Iterable[str]:
     return [*(operator.label for operator in plan.pipeline.operators if operator.follows_clock), *waiting]
 
 
+def _between_calls(plan: Plan, system: str) -> Iterable[str]:
+    """What fires, with calls before and behind it in its stage."""
+    if not system.startswith("kafka:"):
+        return []
+    pipeline, found = plan.pipeline, list[str]()
+    for stage in plan.stages:
+        graph = pipeline.graph.subgraph(stage.operators)
+        calls = {id for id in stage.operators if pipeline.operator(id).async_call is not None}
+        ancestors = {id: nx.ancestors(graph, id) for id in stage.operators}
+        before_calls = {id for call in calls for id in ancestors[call]}
+        between = [pipeline.operator(id) for id in stage.operators if id in before_calls and calls & ancestors[id]]
+        found += [operator.label for operator in between if PLANNER_KINDS[operator].fires_at_end(operator)]
+    return found
+
+
 _OUTPUT_KINDS = ("output", "late", "dead-letters")
 _LIMITATIONS = (
     _Row("spark", _memory, "Spark's workers are other processes and cannot see it"),
@@ -74,6 +92,12 @@ _LIMITATIONS = (
     ),
 )
 _CAVEATS = (
+    _Row(
+        "local",
+        _between_calls,
+        "under exactly_once all that it fires is one transaction while calls before it are in flight: where the calls "
+        "behind it take longer for all of that than transaction.timeout.ms, write partition_by between, or raise it",
+    ),
     _Row(
         "spark",
         _written_on_kafka,

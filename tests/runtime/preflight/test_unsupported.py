@@ -1,9 +1,11 @@
 """What an engine cannot run is known beforehand."""
 
+from datetime import timedelta
+
 import pytest
 from rich.console import Console
 
-from fluvial.dsl import Pipeline
+from fluvial.dsl import Pipeline, count, tumbling
 from fluvial.planner import Plan, plan
 from fluvial.runtime.cli.commands.plan import tables
 from fluvial.runtime.preflight.unsupported import Limitation, caveats, limitations
@@ -55,6 +57,34 @@ def test_no_stream_comes_first_on_spark_and_kafka_without_state(system: str, oth
     (rates.merge(orders) if others else rates).send_to("out")
     orders.send_to("orders-out")
     assert [one.subject for one in limitations(plan(pipeline), "spark", system)] == ["rates"] * found
+
+
+async def priced(value: object) -> list[str]:
+    return [str(value)]
+
+
+@pytest.mark.parametrize(
+    ("system", "before", "behind", "border", "noted"),
+    [
+        ("kafka://a:1", True, True, False, ["window counts"]),
+        ("kafka://a:1", True, True, True, []),
+        ("kafka://a:1", True, False, False, []),
+        ("kafka://a:1", False, True, False, []),
+        ("log:x", True, True, False, []),
+    ],
+)
+def test_what_fires_between_calls_is_committed_as_a_whole(
+    system: str, before: bool, behind: bool, border: bool, noted: list[str]
+) -> None:
+    pipeline = Pipeline("p")
+    words = pipeline.stream("words", key=str, value=str)
+    words = words.async_flat_map(priced, id="before") if before else words
+    words = words.partition_by(str, id="border", key_type=str) if border else words
+    panes = words.window(tumbling(timedelta(seconds=1)), count(), id="counts")
+    (panes.async_flat_map(priced, id="behind") if behind else panes.map(str)).send_to("out")
+    found = caveats(plan(pipeline), "local", system)
+    assert [one.subject for one in found] == noted
+    assert all("partition_by" in one.reason for one in found)
 
 
 def test_tables_come_first_on_spark_and_kafka_too() -> None:
