@@ -27,6 +27,7 @@ from fluvial.dsl import (
 )
 from fluvial.planner import Settings
 from fluvial.runtime import run
+from fluvial.runtime.spark.worker.worker_process import MOST_PIPELINES
 from fluvial.runtime.systems import LogSystem
 
 if TYPE_CHECKING:
@@ -113,10 +114,10 @@ def test_a_worker_opens_a_client_once_for_all_batches_levels_and_buckets(tmp_pat
     assert sorted(openings) == sorted(workers)
 
 
-def test_what_a_worker_has_open_is_closed_when_another_pipeline_comes(tmp_path: Path, spark: "SparkSession") -> None:
+def test_what_a_worker_has_open_is_closed_when_many_pipelines_come(tmp_path: Path, spark: "SparkSession") -> None:
     system, notes = log_with(tmp_path), tmp_path / "notes"
-    for name in ("one", "two", "three", "four"):
-        pipeline = Pipeline(name)
+    for name in range(MOST_PIPELINES + 2):
+        pipeline = Pipeline(f"{name}")
         numbers = pipeline.stream("numbers", value=int)
         numbers.async_flat_map(doubled, id="call", resource=clients(notes)).send_to(f"out-{name}", value=int)
         run(pipeline, engine="spark", system=system, until="end", settings=SMALL_BATCHES, spark=spark)

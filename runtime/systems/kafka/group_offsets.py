@@ -69,7 +69,7 @@ _THREADS = WeakSet[Thread]()
 
 
 @atexit.register
-def _wait_for_commits() -> None:
+def _wait_for_commits() -> None:  # pragma: no cover - the end of a process is not traced
     """A run that has read all shows no lag behind its end, however short it was."""
     threads = list(_THREADS)
     for thread in threads:
