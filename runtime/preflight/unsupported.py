@@ -95,8 +95,8 @@ _CAVEATS = (
     _Row(
         "local",
         _between_calls,
-        "under exactly_once all that it fires is one transaction while calls before it are in flight: where the calls "
-        "behind it take longer for all of that than transaction.timeout.ms, write partition_by between, or raise it",
+        "under exactly_once all that it fires is one transaction while calls before it are in flight: if the calls "
+        "behind it may take longer than transaction.timeout.ms, write partition_by between, or raise that timeout",
     ),
     _Row(
         "spark",

@@ -71,12 +71,12 @@ def windowed(draw: st.DrawFn, mode: Mode) -> Case:
     return draw(cases_of(Description(sources, tuple(steps), "fail", mode), max_records=20))
 
 
-Runs = tuple[Case, Pieces, set[int]]
+CutCase = tuple[Case, Pieces, set[int]]
 """A case, the order in which its inputs come, and the numbers of pieces behind which a run has come to its end."""
 
 
 @st.composite
-def in_runs(draw: st.DrawFn, *modes: Mode) -> Runs:
+def in_runs(draw: st.DrawFn, *modes: Mode) -> CutCase:
     """Windows, or random pipelines, cut into runs."""
     mode = draw(st.sampled_from(modes))
     windows: Windows = "triggers" if mode == "late" else "plain"
@@ -91,14 +91,14 @@ MANY = settings(max_examples=examples(200), deadline=None, suppress_health_check
 @pytest.mark.timeout(1800)  # at length, beside others
 @MANY
 @given(in_runs("on_time", "late"))
-def test_results_that_no_end_parts_are_those_of_one_run(runs: Runs) -> None:
+def test_results_that_no_end_parts_are_those_of_one_run(runs: CutCase) -> None:
     assert_no_end_parts(runs[0], written_in_runs(*runs), expected(runs[0]))
 
 
 @pytest.mark.timeout(1800)
 @MANY
 @given(in_runs("on_time"))  # Spark's batches may take what is late in
-def test_so_they_are_in_the_levels_of_spark(runs: Runs) -> None:
+def test_so_they_are_in_the_levels_of_spark(runs: CutCase) -> None:
     case, _, _ = runs
     made = plan(build(case.description), partitions=case.partitions)
     assume(not has_loop(made))

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 MOST_PIPELINES = 4
-"""For so many pipelines that share a Spark session a worker keeps open what they need."""
+"""The number of pipelines in one Spark session whose clients and sinks a worker keeps open."""
 
 
 @dataclass
@@ -62,8 +62,8 @@ class WorkerProcess:
     def program(self, shipped: ShippedPlan, stage: str) -> Program:
         """A compiled stage, with all open that its operators need.
 
-        What another run of its pipeline had open is closed before, and what no pipeline has used for the longest time
-        where there are more than `MOST_PIPELINES`.
+        Before that, what an earlier run of the same pipeline has open is closed. Beyond `MOST_PIPELINES` pipelines, so
+        is what the least recently used one has open.
         """
         open_run = self._open_run(shipped)
         bundle, _ = unpack(shipped)  # only now: a run that was closed may have had the same plan

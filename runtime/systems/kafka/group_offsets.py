@@ -26,7 +26,7 @@ class GroupOffsets:
         self._client = consumer_client(settings, ConnectionMonitor(), **{"group.id": group})
         self._lock = Lock()
         self._newest: Mapping[StreamPartition, int] | None = None
-        self._commits = False
+        self._thread: Thread | None = None
 
     def note(self, positions: Mapping[StreamPartition, int]) -> None:
         """Commit offsets, at once or when the last commit is answered; of those that wait, only the newest are
@@ -35,14 +35,13 @@ class GroupOffsets:
             return
         with self._lock:
             self._newest = positions
-            if self._commits:
+            if self._thread is not None and self._thread.is_alive():
                 return
-            self._commits = True
-        # A daemon thread refers to the client until the answer comes. To close the client would wait for the answer, up
-        # to a minute, and the end of this process must not wait for that long.
-        thread = Thread(target=self._commit_newest, name="fluvial-offsets", daemon=True)
-        thread.start()
-        _THREADS.add(thread)
+            # A daemon thread refers to the client until the answer comes. To close the client would wait for the
+            # answer, up to a minute, and the end of this process must not wait for that long.
+            self._thread = Thread(target=self._commit_newest, name="fluvial-offsets", daemon=True)
+            self._thread.start()
+            _THREADS.add(self._thread)
 
     def _commit_newest(self) -> None:
         while (positions := self._taken()) is not None:
@@ -53,7 +52,8 @@ class GroupOffsets:
         """What is to be committed next; None ends the thread."""
         with self._lock:
             positions, self._newest = self._newest, None
-            self._commits = positions is not None
+            if positions is None:
+                self._thread = None  # while it ends, it takes no more
             return positions
 
 

@@ -101,20 +101,24 @@ TARGETS = {"local-log": local_log, "local-kafka": local_kafka, "spark-log": spar
 
 
 USUAL_ON_SPARK = 3
-"""So many cases of a file run on Spark in each run of the tests."""
+"""The number of cases of a file that run on Spark and the log in each run of the tests."""
 
 
 def on_targets(cases: Sequence[Runs]) -> list[Any]:
     """The cases with their targets, as parameters of a test. On Spark with Kafka there is the first case alone: what an
-    operator keeps between two runs does not depend on the system, and each run starts queries anew. For these take half
-    a minute, most cases run on Spark at length alone; `tests/properties/test_ends_of_input.py` has its lowering."""
-    parameters = []
-    for name in TARGETS:
-        for number, case in enumerate(cases[:1] if name == "spark-kafka" else cases):
-            at_length = name == "spark-kafka" or (name == "spark-log" and number >= USUAL_ON_SPARK)
-            marks = (*CASE_TARGETS[name][1], *([pytest.mark.long] if at_length else []))
-            parameters.append(pytest.param(case, name, marks=marks, id=f"{case}-{name}"))
-    return parameters
+    operator keeps between two runs does not depend on the system, and each run starts queries anew. Since a case takes
+    half a minute on Spark, most run there at length alone; `tests/properties/test_ends_of_input.py` cuts random
+    pipelines into runs in the lowering to Spark."""
+    return [
+        pytest.param(case, name, marks=_marks(name, number), id=f"{case}-{name}")
+        for name in TARGETS
+        for number, case in enumerate(cases[:1] if name == "spark-kafka" else cases)
+    ]
+
+
+def _marks(target: str, number: int) -> list[pytest.MarkDecorator]:
+    at_length = target == "spark-log" and number >= USUAL_ON_SPARK
+    return [*CASE_TARGETS[target][1], *([pytest.mark.long] if at_length else [])]
 
 
 def assert_each_run_writes_what_it_should(case: Runs, target: str, request: pytest.FixtureRequest) -> None:
