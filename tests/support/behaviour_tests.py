@@ -213,7 +213,6 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/runtime/systems/kafka/test_requests.py",
         "tests/systems/test_open_files.py",
     ),
-    "runtime/systems/kafka/group_offsets.py": ("tests/kafka/test_group_offsets.py",),
     "runtime/systems/kafka/offsets.py": ("tests/runtime/systems/kafka/test_admin.py",),
     "runtime/systems/kafka/prefetch.py": ("tests/runtime/systems/kafka/test_consumer.py",),
     "runtime/systems/kafka/system.py": ("tests/runtime/systems/kafka/test_settings.py",),

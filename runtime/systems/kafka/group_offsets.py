@@ -1,7 +1,7 @@
 """Commits the offsets of a pipeline as those of a consumer group, for tools that watch lag."""
 
 import atexit
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import Lock, Thread
 from weakref import WeakSet
 
@@ -22,8 +22,8 @@ class GroupOffsets:
     process when such a request to the coordinator of a group loses its connection.
     """
 
-    def __init__(self, settings: KafkaSettings, group: str) -> None:
-        self._client = consumer_client(settings, ConnectionMonitor(), **{"group.id": group})
+    def __init__(self, settings: KafkaSettings, group: str, make: Callable[..., Consumer] = consumer_client) -> None:
+        self._client = make(settings, ConnectionMonitor(), **{"group.id": group})
         self._lock = Lock()
         self._newest: Mapping[StreamPartition, int] | None = None
         self._thread: Thread | None = None
