@@ -99,7 +99,6 @@ def test_anything_may_start_the_containers(yard: Yard) -> None:
     assert yard.written() == yard.expected("sessions")
 
 
-@pytest.mark.parametrize("yard", ["log", pytest.param("kafka", marks=pytest.mark.kafka)], indirect=True)
 @pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
 def test_a_container_that_is_restarted_when_all_are_done_ends_or_says_whom_it_waits_for(
     yard: Yard, guarantee: str

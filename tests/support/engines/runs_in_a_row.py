@@ -100,7 +100,7 @@ def spark_kafka(request: Any) -> Iterator[tuple[System, RunPipeline]]:
 TARGETS = {"local-log": local_log, "local-kafka": local_kafka, "spark-log": spark_log, "spark-kafka": spark_kafka}
 
 
-USUAL_ON_SPARK = 3
+USUAL_ON_SPARK = 1
 """The number of cases of a file that run on Spark and the log in each run of the tests."""
 
 
