@@ -96,7 +96,7 @@ _CAVEATS = (
         "local",
         _between_calls,
         "under exactly_once all that it fires is one transaction while calls before it are in flight: if the calls "
-        "behind it may take longer than transaction.timeout.ms, write partition_by between, or raise that timeout",
+        "behind it may together take longer than transaction.timeout.ms, write partition_by between, or raise it",
     ),
     _Row(
         "spark",

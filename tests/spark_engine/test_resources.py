@@ -114,7 +114,7 @@ def test_a_worker_opens_a_client_once_for_all_batches_levels_and_buckets(tmp_pat
     assert sorted(openings) == sorted(workers)
 
 
-@pytest.mark.long  # in CI without Spark: tests/runtime/spark/worker/test_worker_process.py
+@pytest.mark.long  # tests/runtime/spark/worker/test_worker_process.py tests this without Spark, in each run
 def test_what_a_worker_has_open_is_closed_when_many_pipelines_come(tmp_path: Path, spark: "SparkSession") -> None:
     system, notes = log_with(tmp_path), tmp_path / "notes"
     for name in range(MOST_PIPELINES + 2):

@@ -1,6 +1,5 @@
 """How offsets are noted for tools that watch lag while the brokers owe answers. No broker is needed."""
 
-import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
@@ -33,17 +32,7 @@ def noting(client: Any) -> GroupOffsets:
     return GroupOffsets(KafkaSettings("127.0.0.1:1", {}, {}, 1.0, 1.0), "group", lambda *_, **__: client)
 
 
-Committing = Callable[[], int]
-
-
-@pytest.fixture
-def committing() -> Committing:
-    """Counts the threads that commit offsets, without those that other tests have left."""
-    before = threading.enumerate()
-    return lambda: sum(thread.name == "fluvial-offsets" for thread in threading.enumerate() if thread not in before)
-
-
-def test_while_an_answer_is_owed_only_the_newest_offsets_wait(committing: Committing) -> None:
+def test_while_an_answer_is_owed_only_the_newest_offsets_wait(committing: Callable[[], int]) -> None:
     client = OwingClient()
     offsets = noting(client)
     offsets.note({})
@@ -59,7 +48,7 @@ def test_while_an_answer_is_owed_only_the_newest_offsets_wait(committing: Commit
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_unexpected_error_keeps_no_later_offsets_from_being_noted(committing: Committing) -> None:
+def test_an_unexpected_error_keeps_no_later_offsets_from_being_noted(committing: Callable[[], int]) -> None:
     client = OwingClient()
     offsets = noting(client)
     for offset, answer in ((1, RuntimeError("of the client")), (2, None)):

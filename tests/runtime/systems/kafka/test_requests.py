@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
@@ -124,9 +123,10 @@ def noted(reader: Consumer, name: str) -> int:
 
 
 @pytest.mark.slow
-def test_of_offsets_that_wait_for_an_answer_the_newest_are_noted(own_broker: Broker, name: str) -> None:
+def test_of_offsets_that_wait_for_an_answer_the_newest_are_noted(
+    own_broker: Broker, name: str, committing: Callable[[], int]
+) -> None:
     """Without a request for each: the thread that waits for the answer is the only one."""
-    before = threading.enumerate()
     admin = KafkaSystem(own_broker.address).admin()
     admin.create(name, 1)
     reader = Consumer({"bootstrap.servers": own_broker.address, "group.id": name})
@@ -135,7 +135,7 @@ def test_of_offsets_that_wait_for_an_answer_the_newest_are_noted(own_broker: Bro
     own_broker.pause()
     for offset in range(2, 1_000):
         admin.report_offsets(name, {(name, 0): offset})
-    assert sum(thread.name == "fluvial-offsets" for thread in threading.enumerate() if thread not in before) == 1
+    assert committing() == 1
     own_broker.resume()
     wait_until(lambda: noted(reader, name) == 999, "the last offset is noted")
     reader.close()
