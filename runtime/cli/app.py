@@ -12,7 +12,6 @@ import typer
 
 from ...dsl.errors import FluvialError
 from ...dsl.text import visible
-from ...planner.settings import Settings
 from ..files import STANDARD, cannot_write
 from ..pipeline_loader import load_pipeline
 from ..process.resource_limits import exhausted, remedy_for
@@ -25,6 +24,7 @@ from .option_values import named_system, pairs, parsed_count, parsed_duration
 from .printing import console, print_json, print_last
 from .reset_verb import reset_verb
 from .run_verb import run_verb
+from .settings_file import settings_with
 from .state_verbs import state
 from .stream_verbs import consume_verb, produce_verb
 from .top_screen import screen
@@ -157,7 +157,7 @@ def check_verb(
 
     Exit code 3 if something would, 4 if the system is out of reach.
     """
-    pipeline, settings = load_pipeline(target), Settings(state_dir=state_dir)
+    pipeline, settings = load_pipeline(target), settings_with(state_dir=state_dir)
     findings = list(checking.check(pipeline, engine, named_system(system, kafka_conf), settings))
     if as_json:
         print_json(findings)

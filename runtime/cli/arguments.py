@@ -47,7 +47,9 @@ RunUntil = Annotated[
         "at these ends as the end of all input, where all windows fire."
     ),
 ]
-RunGuarantee = Annotated[Guarantee, _run(help="Whether a crash may repeat outputs.")]
+RunGuarantee = Annotated[
+    Guarantee | None, _run(help="Whether a crash may repeat outputs. Default: at_least_once, which may.")
+]
 CommitInterval = Annotated[
     str | None,
     _run(
@@ -146,6 +148,27 @@ OutputOptions = Annotated[
 Raw = Annotated[bool, _output("--raw", help="Write str and bytes values as they are.")]
 Master = Annotated[str | None, _spark(metavar="URL", help="Spark's master, such as local[2].")]
 SparkConf = Annotated[list[str] | None, _spark(metavar="NAME=VALUE", help="A setting of Spark; repeat it for more.")]
+SparkBuckets = Annotated[
+    int | None,
+    _spark(metavar="N", min=1, max=4096, help="Key buckets: the most tasks that ever keep state. Default: 512."),
+]
+SparkShufflePartitions = Annotated[
+    int | None,
+    _spark(
+        metavar="N",
+        min=1,
+        help="Tasks that keep state, a divisor of the buckets. Default: as before; at first as many as cores.",
+    ),
+]
+SparkBatchRecords = Annotated[
+    int | None, _spark(metavar="N", min=1, help="Most messages of one batch. Default: 1000000.")
+]
+SparkTriggerInterval = Annotated[
+    str | None, _spark(metavar="DURATION", help="Time between two batches. Default: none, as fast as they come.")
+]
+SparkPatience = Annotated[
+    str | None, _spark(metavar="DURATION", help="How long Spark's Python processes may take to come up. Default: 40s.")
+]
 MetricsPort = Annotated[
     int | None, _metrics(metavar="N", min=0, max=65535, help="Serve metrics over HTTP; 0: any free port.")
 ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...planner.settings import Settings
 from ..pipeline_loader import load_pipeline
 from ..pipeline_reset import reset
 from ..preflight.state_compatibility import emptied
@@ -11,6 +10,7 @@ from ..systems import DEFAULT_SYSTEM
 from . import arguments as words
 from .option_values import named_system, wrong_option
 from .printing import print_json
+from .settings_file import settings_with
 
 
 def reset_verb(
@@ -45,7 +45,7 @@ def reset_verb(
         keep_offsets=keep_offsets,
         engine=engine,
         system=named_system(system, kafka_conf),
-        settings=Settings(state_dir=state_dir),
+        settings=settings_with(state_dir=state_dir),
         dry_run=dry_run or unconfirmed,
     )
     notes = emptied(pipeline, states or ()) if steps else ()

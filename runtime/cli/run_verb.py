@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 
 from msgspec import structs
 
@@ -31,6 +32,7 @@ from .option_values import (
 )
 from .printing import json_text, print_last, say
 from .record_verb import takes_record
+from .settings_file import settings_with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class RunArguments:
     system: words.RunSystem = None
     kafka_conf: words.RunKafkaConf = None
     until: words.RunUntil = None
-    guarantee: words.RunGuarantee = "at_least_once"
+    guarantee: words.RunGuarantee = None
     commit_interval: words.CommitInterval = None
     intermediate_partitions: words.IntermediatePartitions = None
     state_dir: words.RunStateDir = None
@@ -63,6 +65,11 @@ class RunArguments:
     raw: words.Raw = False
     master: words.Master = None
     spark_conf: words.SparkConf = None
+    spark_buckets: words.SparkBuckets = None
+    spark_shuffle_partitions: words.SparkShufflePartitions = None
+    spark_batch_records: words.SparkBatchRecords = None
+    spark_trigger_interval: words.SparkTriggerInterval = None
+    spark_patience: words.SparkPatience = None
     metrics_port: words.MetricsPort = None
     metrics_host: words.MetricsHost = LOOPBACK
     metrics_alias: words.MetricsAlias = None
@@ -118,7 +125,9 @@ def run_options(arguments: RunArguments) -> RunOptions:
         remedy = "write --until end too, or leave out --forget-at-end"
         raise wrong_option("--forget-at-end", "for a run that does not go to the end", "--until end", remedy)
     if options.temporary:
-        return replace(options, settings=structs.replace(options.settings, forget_at_end=True))
+        # Its state stays with it: a folder in the file of settings is for the runs on a system.
+        settings = structs.replace(options.settings, forget_at_end=True, state_dir=arguments.state_dir)
+        return replace(options, settings=settings)
     return options
 
 
@@ -161,14 +170,22 @@ def _reading(arguments: RunArguments) -> ReadOptions:
 
 
 def _settings(arguments: RunArguments) -> Settings:
-    interval = arguments.commit_interval
-    return Settings(
+    return settings_with(
         guarantee=arguments.guarantee,
-        commit_interval=None if interval is None else parsed_duration("--commit-interval", interval),
+        commit_interval=_duration("--commit-interval", arguments.commit_interval),
         intermediate_partitions=arguments.intermediate_partitions,
         state_dir=arguments.state_dir,
-        forget_at_end=arguments.forget_at_end,
+        forget_at_end=arguments.forget_at_end or None,
+        spark_buckets=arguments.spark_buckets,
+        spark_shuffle_partitions=arguments.spark_shuffle_partitions,
+        spark_batch_records=arguments.spark_batch_records,
+        spark_trigger_interval=_duration("--spark-trigger-interval", arguments.spark_trigger_interval),
+        spark_patience=_duration("--spark-patience", arguments.spark_patience),
     )
+
+
+def _duration(option: str, text: str | None) -> timedelta | None:
+    return None if text is None else parsed_duration(option, text)
 
 
 def _address(arguments: RunArguments) -> Address | None:

@@ -4,13 +4,13 @@ import typer
 
 from ...dsl.text import visible
 from ...planner.planner import plan
-from ...planner.settings import Settings
 from ..local.observe import state_queries
 from ..pipeline_loader import load_pipeline
 from ..systems import DEFAULT_SYSTEM
 from . import arguments as words
 from .option_values import named_system
 from .printing import print_json
+from .settings_file import settings_with
 
 state = typer.Typer(
     name="state",
@@ -34,7 +34,7 @@ def get_verb(
     fluvial state get orders.py customers c17
     """
     streams = named_system(system, kafka_conf)
-    row = state_queries.get(plan(load_pipeline(target)), streams, Settings(state_dir=state_dir), operator, key)
+    row = state_queries.get(plan(load_pipeline(target)), streams, settings_with(state_dir=state_dir), operator, key)
     if as_json:
         print_json(row)
     else:
@@ -56,7 +56,7 @@ def scan_verb(
     fluvial state scan orders.py customers --limit 10
     """
     streams = named_system(system, kafka_conf)
-    rows = state_queries.scan(plan(load_pipeline(target)), streams, Settings(state_dir=state_dir), operator, limit)
+    rows = state_queries.scan(plan(load_pipeline(target)), streams, settings_with(state_dir=state_dir), operator, limit)
     if as_json:
         print_json(list(rows))
         return

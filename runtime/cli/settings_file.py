@@ -1,0 +1,72 @@
+"""The settings of a command: those of its options, then those of `fluvial.toml` in the current folder."""
+
+import tomllib
+from collections.abc import Iterable
+from datetime import timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from ...dsl.errors import UsageError
+from ...dsl.validation import explain
+from ...planner.settings import Settings
+from .option_values import parsed_duration, size
+
+FILE = "fluvial.toml"
+TABLE = "settings"
+
+
+def settings_with(**given: Any) -> Settings:
+    """The settings that are given as options, where None stands for an option that is not, with those of the file. An
+    option beats the file.
+
+    Raises UsageError for a file that cannot be read, an unknown setting, or a wrong value.
+    """
+    return Settings(**(file_settings(Path(FILE)) | {name: value for name, value in given.items() if value is not None}))
+
+
+def file_settings(path: Path) -> dict[str, Any]:
+    """The settings in a file, by name: a table `[settings]`, with durations and sizes as texts such as `"2s"` and
+    `"64MB"`. There are none if there is no file."""
+    try:
+        tables = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise _wrong(
+            path, f"it cannot be read: {error}", "a file in the format TOML", "correct it, or remove it"
+        ) from None
+    for name in tables:
+        if name != TABLE:
+            raise _wrong(path, f"[{name}]", f"the table [{TABLE}]", f"write settings under [{TABLE}]")
+    types = get_type_hints(Settings)
+    settings: dict[str, Any] = {}
+    for name, value in tables.get(TABLE, {}).items():
+        if name not in types:
+            raise _wrong(path, name, "a setting of Settings", _meant(name, types))
+        settings[name] = _value(path, name, types[name], value)
+    try:
+        Settings(**settings)
+    except UsageError as error:
+        first, _, *rest = str(error).splitlines()  # the second says where
+        lines = [f"{path}: {first.removeprefix('Settings: ')}", f"  at {path.absolute()}", *rest]
+        raise UsageError("\n".join(lines)) from None
+    return settings
+
+
+def _value(path: Path, name: str, type_: Any, value: Any) -> Any:
+    where = f"{path}: {name}"
+    if isinstance(value, str) and timedelta in (type_, *get_args(type_)):
+        return parsed_duration(where, value)
+    if isinstance(value, str) and name.endswith("_bytes"):
+        return size(where, value)
+    return value
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    meant = get_close_matches(name, known, 1)
+    return f"did you mean {meant[0]}?" if meant else "correct the name, or leave it out"
+
+
+def _wrong(path: Path, wrong: str, expected: str, remedy: str) -> UsageError:
+    return UsageError(explain(f"{path}: {wrong}", expected, remedy, str(path.absolute())))
