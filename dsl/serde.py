@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, lru_cache, partial
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
@@ -118,8 +118,14 @@ def value_serde(type_: Any) -> Serde[Any]:
     # As they are: others read text and bytes without knowing of JSON.
     if type_ in _RAW:
         return _RAW[type_]
-    decoder = msgspec.json.Decoder(type_)
-    return Serde(f"json:{type_name(type_)}", type_, json_encoder(), decoder.decode, layout=_OURS)
+    return _json_serde(type_, type_name(type_))
+
+
+@lru_cache(maxsize=256)
+def _json_serde(type_: Any, name: str) -> Serde[Any]:
+    """The serde of a type, which each task of a stage asks for. Types that are equal may have several names: the order
+    of a union."""
+    return Serde(f"json:{name}", type_, json_encoder(), msgspec.json.Decoder(type_).decode, layout=_OURS)
 
 
 def msgpack(type: TypeForm[T]) -> Serde[T]:
@@ -185,6 +191,7 @@ FLOAT64: Serde[float] = Serde(
 """Numbers as 8 bytes, big-endian, after IEEE 754: what Kafka's `DoubleSerializer` writes."""
 
 
+@cache
 def untyped_serde() -> Serde[Any]:
     """JSON of whatever comes: what an output is written with where its type is not known."""
     return Serde("json", Any, json_encoder(), msgspec.json.Decoder().decode, layout=_OURS)

@@ -58,9 +58,12 @@ class Settings(_Named, frozen=True, kw_only=True):
     forget_at_end            drop the state of windows at the end of input, in runs until="end": a later run with more
                              input then begins these windows anew
     stall_timeout            give up with exit code 6 after this long without progress while there is input
-    spark_buckets            key buckets of Spark's stateful operators; frozen with the checkpoint
-    spark_shuffle_partitions tasks of Spark's stateful operators; None: as many as cores, at most one for each bucket
-    spark_batch_records      most messages of one partition in one Spark batch; on Kafka their mean over all partitions
+    spark_buckets            key buckets of Spark's stateful operators, at most 4096, frozen with the checkpoint: the
+                             most tasks that they ever have; None: 64, or as many as the checkpoint has
+    spark_shuffle_partitions tasks of Spark's stateful operators, a divisor of the number of buckets; None: the least
+                             one that gives work to all cores, or as many as the checkpoint has
+    spark_batch_records      most messages of one Spark batch, of all partitions together; a bootstrap stream on Kafka
+                             comes in addition
     spark_trigger_interval   time between two Spark batches of a run that goes on; 0: as fast as they come
     spark_patience           how long Python processes of Spark's may take to come up. Spark gives up after 10 s; the
                              query is begun again then, until this has passed
@@ -80,9 +83,9 @@ class Settings(_Named, frozen=True, kw_only=True):
     group_offsets: bool = True
     forget_at_end: bool = False
     stall_timeout: timedelta = timedelta(minutes=5)
-    spark_buckets: int = 8
+    spark_buckets: int | None = None
     spark_shuffle_partitions: int | None = None
-    spark_batch_records: int = 300_000
+    spark_batch_records: int = 2_000_000
     spark_trigger_interval: timedelta = timedelta(0)
     spark_patience: timedelta = timedelta(seconds=40)
 
@@ -154,7 +157,6 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
             "cached_entries",
             "cached_bytes",
             "rocksdb_cache_bytes",
-            "spark_buckets",
             "spark_batch_records",
         ),
         _counts,
@@ -169,6 +171,11 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         ("intermediate_partitions", "output_partitions", "spark_shuffle_partitions"),
         lambda value: value is None or _counts(value),
         "a whole number, 1 or more, or None",
+    ),
+    (
+        ("spark_buckets",),
+        lambda value: value is None or (_counts(value) and value <= 4096),
+        "a whole number from 1 to 4096, or None",
     ),
     (
         ("stall_timeout", "spark_trigger_interval", "spark_patience"),

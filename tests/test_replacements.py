@@ -41,7 +41,6 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "spark_engine/test_failing_parts.py": ("a full disk before Spark starts", ""),
     "spark_engine/test_identity.py": ("a crash while a file is written", ""),
     "spark_engine/test_on_kafka.py": ("", SHORTER),
-    "spark_engine/test_time_in_buckets.py": ("the clock of Spark's workers, and what is left to read", ""),
     "support/engines/sending.py": ("stores that outlive a run in memory", ""),
     "support/engines/several.py": ("a crash at a chosen call", SHORTER),
     "support/faults/commit_deaths.py": ("a crash at a chosen call", ""),

@@ -153,6 +153,7 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         typing_function=_on_message,
         state=OperatorState(shown=_process_text, meaning=_process_state),
         fires_at_end=_has_timers,
+        fires_early=_has_timers,
         end_dependence=_timers_fire,
     ),
     ops.Side: PlannerKind(flow=_of_side, options=_side_options),

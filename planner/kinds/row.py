@@ -75,8 +75,9 @@ class PlannerKind:
     decorator changed what a function before it returns. `typing_function` is that function of its own, whose
     annotations tell the type of its values. `writes` returns the streams that it writes, by the name of the pipeline.
     `written` returns the types that it writes there, by its input types and the types that it emits. `state` is None
-    for kinds without state. `fires_at_end` says whether it emits because the input ends. `end_dependence` says how its
-    results depend on where an end of input falls; empty if they do not.
+    for kinds without state. `fires_at_end` says whether it emits because the input ends, and `fires_early` whether time
+    may make it emit before that what the end of input does not. `end_dependence` says how its results depend on where
+    an end of input falls; empty if they do not.
     """
 
     flow: Callable[[Any, list[Flow]], Flow]
@@ -89,4 +90,5 @@ class PlannerKind:
     written: Callable[[Any, list[Flow], Flow], Flow] = as_emitted
     state: OperatorState | None = None
     fires_at_end: Callable[[Any], bool] = never
+    fires_early: Callable[[Any], bool] = never
     end_dependence: Callable[[Any], str] = same_in_any_run

@@ -109,6 +109,11 @@ def _discards(op: ops.WindowBy) -> str:
     return "" if op.accumulate else "its panes hold what came since the last one, and each end of input emits one"
 
 
+def _has_times(op: ops.WindowBy) -> bool:
+    triggers = (trigger for trigger in (op.trigger, op.late_trigger) if trigger is not None)
+    return op.time == "event" and any(trigger.first or trigger.last for trigger in triggers)
+
+
 ROWS: Mapping[type[ops.Operator], PlannerKind] = {
     ops.WindowBy: PlannerKind(
         flow=_of_window,
@@ -119,6 +124,7 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         written=_as_given,
         state=OperatorState(shown=_window_text, meaning=_window_state),
         fires_at_end=always,
+        fires_early=_has_times,
         end_dependence=_discards,
     ),
 }

@@ -150,7 +150,7 @@ Master = Annotated[str | None, _spark(metavar="URL", help="Spark's master, such 
 SparkConf = Annotated[list[str] | None, _spark(metavar="NAME=VALUE", help="A setting of Spark; repeat it for more.")]
 SparkBuckets = Annotated[
     int | None,
-    _spark(metavar="N", min=1, max=4096, help="Key buckets: the most tasks that ever keep state. Default: 512."),
+    _spark(metavar="N", min=1, max=4096, help="Key buckets: the most tasks that ever keep state. Default: 64."),
 ]
 SparkShufflePartitions = Annotated[
     int | None,
@@ -161,7 +161,7 @@ SparkShufflePartitions = Annotated[
     ),
 ]
 SparkBatchRecords = Annotated[
-    int | None, _spark(metavar="N", min=1, help="Most messages of one batch. Default: 1000000.")
+    int | None, _spark(metavar="N", min=1, help="Most messages of one batch. Default: 2000000.")
 ]
 SparkTriggerInterval = Annotated[
     str | None, _spark(metavar="DURATION", help="Time between two batches. Default: none, as fast as they come.")

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...dsl.errors import UnsupportedError
 from ...dsl.validation import explain
@@ -27,16 +27,20 @@ from ..systems.provisioning import make_streams
 from .atomic_file import refusals_explained
 from .connectors.kafka import KafkaConnection
 from .connectors.log import LogConnection
-from .lowering.lowering import components, has_loop, levels
+from .lowering.lowering import components, has_loop
+from .lowering.query_plan import QueryPlan
 from .query.checkpoint_record import check_checkpoint, wanted_record
 from .query.checkpoint_removal import finish_removals
 from .query.connection import Connection, StopAt
 from .query.input_offsets import input_ends
 from .query.java_process import java_end_explained
 from .query.progress import QueryMonitor
-from .query.query import of_one_run, prepare, start_query
+from .query.query import of_one_run, prepare, start_query, times_of
 from .query.session import session_for
 from .query.supervision import run_queries
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def run(
@@ -61,27 +65,39 @@ def run(
         finish_removals(plan, connection, root / plan.name)
         # Those of all queries, before Spark starts and before any record is written.
         check_checkpoints(plan, system, settings)
-        with session_for(spark, settings) as session:
-            # Before any stream is created: a session without the connector is refused, and leaves nothing behind.
-            connection.prepare(session)
-            admin = system.admin()
-            make_streams(plan, admin, without="intermediate")  # messages between stages stay in their query
-            queries = of_one_run(
-                [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
-            )
-            for query in queries:
-                connection.check(query, reset_command(plan, system, settings, "spark"))
+        with session_for(spark) as session, ExitStack() as stack:
+            queries = _prepared(plan, connection, session, settings, root / plan.name)
             # One mapping for all queries, so that queries of one stream end at the same messages.
             sources = {name: None for query in queries for name in query.sources}
+            admin, catches_up = system.admin(), until == "caught-up"
             ends = {name: input_ends(plan, admin, name) for name in sources} if until != "stopped" else None
             inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=ends is not None)
             monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs)
-            stop_at = None if ends is None else StopAt(ends, catches_up=until == "caught-up")
-            begin = partial(start_query, connection=connection, session=session, settings=settings, stop_at=stop_at)
+            stop_at = None if ends is None else StopAt(ends, catches_up=catches_up)
+            times = {
+                query.group: stack.enter_context(times_of(query, connection, catches_up=catches_up))
+                for query in queries
+            }
+            begin = partial(
+                start_query, connection=connection, session=session, settings=settings, stop_at=stop_at, times=times
+            )
             stop.begin()
             run_queries(queries, begin, connection, monitor, settings.spark_patience)
             monitor.finish()
     return Report(pipeline=plan.name, engine="spark", seconds=0.0) if monitor is None else monitor.report()
+
+
+def _prepared(
+    plan: Plan, connection: Connection, session: "SparkSession", settings: Settings, root: Path
+) -> list[QueryPlan]:
+    """The queries of a plan, ready to start."""
+    # Before any stream is created: a session without the connector is refused, and leaves nothing behind.
+    connection.prepare(session)
+    make_streams(plan, connection.system.admin(), without="intermediate")  # those stay in their query
+    queries = of_one_run([prepare(plan, stages, connection, settings, root) for stages in components(plan)])
+    for query in queries:
+        connection.check(query, reset_command(plan, connection.system, settings, "spark"))
+    return queries
 
 
 _CONNECTIONS: tuple[tuple[type[Any], Callable[[Any], Connection]], ...] = (
@@ -126,7 +142,7 @@ def check_checkpoints(plan: Plan, system: System, settings: Settings) -> list[tu
     root, reset = folder_of(plan, system, settings) / plan.name, reset_command(plan, system, settings, "spark")
     records: list[tuple[str, StateSchema]] = []
     for stages in components(plan):
-        wanted = wanted_record(plan, stages, levels(plan, stages, settings.spark_buckets), settings)
+        wanted = wanted_record(plan, stages, settings)
         with refusals_explained(root):
             records += check_checkpoint(plan, wanted, root, reset).items()
     return records

@@ -1,10 +1,12 @@
 """Rows: the one format in which everything travels through a Spark query.
 
-A row carries a block to a bucket of a level (see `levels`). A block holds many messages of one producer, a watermark,
-counts, or a control message. Spark's work for one row costs more than a pipeline's work for one message, so many
-messages share a row. A level passes on the rows of later levels unchanged.
+A row carries a block to a bucket of a level (see `levels`), whose label is in the column `bucket` (see `key_buckets`).
+A block holds many messages of one producer, what a task has counted, or a control message. Spark's work for one row
+costs more than a pipeline's work for one message, so many messages share a row. A level passes on the rows of later
+levels unchanged.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
@@ -14,7 +16,8 @@ import msgspec
 import pyarrow as pa
 
 from ...dsl.message import Headers, Record
-from .counts import Counts
+from .batch_report import BatchReport
+from .key_buckets import KeyBuckets
 
 # Above all levels of a query, which are as many as its shuffles.
 OUTPUT = 1000
@@ -27,7 +30,7 @@ SPARK_SCHEMA = "level int, bucket int, block binary"
 ARROW_SCHEMA = pa.schema([("level", pa.int32()), ("bucket", pa.int32()), ("block", pa.binary())])
 
 Row = tuple[int, int, bytes]
-"""Level, bucket and block: the columns of NAMES."""
+"""Level, label of the bucket, and block: the columns of NAMES."""
 
 BLOCK_BYTES = 1 << 20
 """A block larger than this is split, if it has more than one message."""
@@ -84,39 +87,27 @@ class Head(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
     positions: list[int]
 
 
-class Watermark(msgspec.Struct, array_like=True, frozen=True, tag=1):
-    """The watermark of a stream's producer, in ms since epoch, and whether the producer is idle."""
-
-    stream: str
-    producer: int
-    time: int
-    idle: bool = False
+class Wake(msgspec.Struct, array_like=True, frozen=True, tag=1):
+    """A control row for a bucket that has something due, so that it runs without messages too."""
 
 
 class EndOfInput(msgspec.Struct, array_like=True, frozen=True, tag=2):
     """A control row that says that the input has ended."""
 
 
-class TaskCounts(msgspec.Struct, array_like=True, frozen=True, tag=3):
-    """What a task has counted in a batch; the sinks add up those of all tasks."""
+class TaskReport(msgspec.Struct, array_like=True, frozen=True, tag=3):
+    """What a task reports of a batch: its counts, and when its bucket is next due. The sinks add up those of all
+    tasks."""
 
-    counts: Counts
-
-
-class ProcessingTime(msgspec.Struct, array_like=True, frozen=True, tag=4):
-    """The processing time of a batch. A source counts as silent from `since` at the earliest. Both are in ms since
-    epoch."""
-
-    time: int
-    since: int = 0
+    report: BatchReport
 
 
-Block = Messages | Watermark | EndOfInput | TaskCounts | ProcessingTime
+Block = Messages | Wake | EndOfInput | TaskReport
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Block).decode
 decode_messages = msgspec.msgpack.Decoder(Messages).decode
-decode_head = msgspec.msgpack.Decoder(Head | Watermark | EndOfInput | TaskCounts | ProcessingTime).decode
+decode_head = msgspec.msgpack.Decoder(Head | Wake | EndOfInput | TaskReport).decode
 
 
 def message_blocks(messages: Messages) -> Iterator[bytes]:
@@ -129,15 +120,19 @@ def message_blocks(messages: Messages) -> Iterator[bytes]:
         yield from message_blocks(messages.select(half))
 
 
-def by_bucket(level: int, buckets: int, messages: Messages) -> Iterator[Row]:
-    """The messages as rows for the buckets of their keys. Messages without a key go to bucket 0."""
-    indices_of: list[list[int]] = [[] for _ in range(buckets)]
+def by_bucket(level: int, buckets: KeyBuckets, messages: Messages) -> Iterator[Row]:
+    """The messages as rows for the buckets of their keys."""
+    count, indices_of = buckets.count, defaultdict[int, list[int]](list)
     for index, key in enumerate(messages.keys):
-        indices_of[0 if key is None else crc32(key) % buckets].append(index)
-    for bucket, indices in enumerate(indices_of):
-        if indices:
-            for block in message_blocks(messages.select(indices)):
-                yield level, bucket, block
+        indices_of[0 if key is None else crc32(key) % count].append(index)
+    for bucket, indices in sorted(indices_of.items()):
+        for block in message_blocks(messages.select(indices)):
+            yield level, buckets.labels[bucket], block
+
+
+def for_all(level: int, buckets: KeyBuckets, block: bytes) -> list[Row]:
+    """A block as a row for every bucket of a level."""
+    return [(level, label, block) for label in buckets.labels]
 
 
 def arrow_batch(rows: Sequence[Row]) -> pa.RecordBatch:

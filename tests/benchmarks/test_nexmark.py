@@ -47,7 +47,7 @@ def test_so_do_the_levels_of_spark(query: str) -> None:
                 if start < len(records_of)
             ]
             part.now += 1_000
-            part.batch(ranges, tick=True)
+            part.batch(ranges)
         part.batch([], end=True)
         values += [message.value or b"" for message in part.written.get(RESULT, [])]
     assert comparable(query, map(msgspec.json.decode, values)) == expected(query, FOUND)

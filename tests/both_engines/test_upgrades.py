@@ -463,14 +463,14 @@ def planned(pipeline: Pipeline) -> Query:
 @pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
 def test_on_spark(row: Row) -> None:
     """In this process, a message a batch: what comes in one batch is in time together."""
-    first, then = planned(row.before()), planned(row.after())
-    times = [*row.first, *row.then]
-    then.state = first.state
-    for number, record in enumerate(records(row, times)):
-        query = first if number < len(row.first) else then
+    query = planned(row.before())
+    for number, record in enumerate(records(row, [*row.first, *row.then])):
+        if number == len(row.first):
+            query = changed(query, row.after())
+            query.written = {}
         query.batch([RecordBatch("in", 0, range(number, number + 1), [record])])
-    then.batch([], end=True)
-    assert [msgspec.json.decode(message.value or b"") for message in then.written["out"]] == row.expected
+    query.batch([], end=True)
+    assert [msgspec.json.decode(message.value or b"") for message in query.written["out"]] == row.expected
 
 
 def test_timers_that_come_back_fire_on_the_local_engine() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from fluvial.planner import Settings
 from fluvial.runtime.cli.app import main
 from fluvial.runtime.preflight.requirements import missing
 
@@ -58,7 +57,7 @@ def run(engine: str, request: pytest.FixtureRequest) -> Run:
     if engine == "local":
         return lambda example, *more: python("-c", CLI, "run", f"examples/{example}", *more)
     session, patch = request.getfixturevalue("spark"), request.getfixturevalue("monkeypatch")
-    patch.setattr(spark_engine(), "session_for", lambda _, settings: session_for(session, settings))
+    patch.setattr(spark_engine(), "session_for", lambda _: session_for(session))
     return on_spark
 
 
@@ -66,8 +65,8 @@ def spark_engine() -> Any:
     return import_module("fluvial.runtime.spark.engine")
 
 
-def session_for(session: Any, settings: Settings) -> Any:
-    return import_module("fluvial.runtime.spark.query.session").session_for(session, settings)
+def session_for(session: Any) -> Any:
+    return import_module("fluvial.runtime.spark.query.session").session_for(session)
 
 
 def on_spark(example: str, *more: str) -> str:

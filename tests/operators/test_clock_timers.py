@@ -180,7 +180,7 @@ def test_in_the_levels_of_spark_they_ring_at_the_next_look_at_the_clock(
         record = (key.encode(), b"%d" % wait, 0, ())
         query.batch([RecordBatch("waits", 0, range(number, number + 1), [record])])
         query.now += pause
-        query.batch([], tick=True)
+        query.batch([])
     query.batch([], end=True)
     assert found((message.value or b"").decode() for message in query.written.get("rings", [])) == expected(waits)
 

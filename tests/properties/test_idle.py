@@ -253,12 +253,12 @@ def test_spark_knows_the_same_partitions_to_be_idle(pipeline: Callable[[], Pipel
     (query,) = queries(plan(pipeline(), partitions={"numbers": PARTS}))
     offsets = [0] * PARTS
     model = Model()
-    query.batch([], tick=True)
+    query.batch([])
     for step in steps:
         model.take(step)
         if isinstance(step, int):
             query.now += step
-            query.batch([], tick=True)
+            query.batch([])
         elif step != "restart":
             number, time = step
             record = (b"all", b"%d" % time, time, ())

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -70,10 +70,9 @@ def test_a_batch_that_was_published_but_not_committed_fires_nothing_more_when_it
     settings = Settings(spark_buckets=2, spark_trigger_interval=timedelta(milliseconds=100))
     published = LogSink.write
 
-    def publish_and_die(self: LogSink, rows: "DataFrame", batch: int) -> None:
+    def publish_and_die(self: LogSink, rows: "DataFrame", batch: int) -> NoReturn:
         published(self, rows, batch)
-        if batch == 1:
-            raise OSError("the driver dies")
+        raise OSError("the driver dies")
 
     monkeypatch.setattr(LogSink, "write", publish_and_die)
     with pytest.raises(SystemProblem, match="the driver dies"):

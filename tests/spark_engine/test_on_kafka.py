@@ -304,7 +304,7 @@ def test_spark_shows_no_secret(spark: "SparkSession") -> None:
         "sasl.password": "hush",
     }
     connection = KafkaConnection(KafkaSystem("127.0.0.1:1", conf=access))
-    with session_for(spark, Settings()) as session:
+    with session_for(spark) as session:
         reader: Any = connection._reader(session, {"in": [0]}).load()
         shown = reader._jdf.queryExecution().toString()
     assert "kafka.sasl.jaas.config" in shown

@@ -1,7 +1,8 @@
 """Time in Spark's buckets, without Spark: it is the batch's, and what comes in one batch comes at once."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -15,13 +16,11 @@ from engines.spark_in_process import queries
 from fluvial.dsl import Pipeline, count, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
-from fluvial.runtime.spark.connectors import end_of_input as end_source
-from fluvial.runtime.spark.connectors import log_source
 from fluvial.runtime.spark.connectors.end_of_input import EndOptions, EndStreamReader
 from fluvial.runtime.spark.connectors.log_source import LogOptions, LogRange, LogStreamReader
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
-from fluvial.runtime.spark.worker import control_rows as control
-from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition, ProcessingTimePartition, SourceClock
+from fluvial.runtime.spark.query.batch_requests import BatchRequests
+from fluvial.runtime.spark.worker.control_rows import DuePartition, EndOfInputPartition
 from fluvial.runtime.systems.contract import RecordBatch
 from generators.changing import changed
 
@@ -70,11 +69,13 @@ def test_a_batch_that_is_run_again_has_the_same_time() -> None:
     feed = Feed(pipeline, **{"in": 1})
     feed.batch(("in", 0, [1]))
     feed.query.now += 1000
-    before = copy.deepcopy(feed.query.state)
+    before, batches = copy.deepcopy(feed.query.state), feed.query.batches
     feed.batch()
     assert feed.panes == 0
-    feed.query.state = before  # it was published, and Spark has not committed its state: it comes again
-    feed.batch()
+    # It was published, and Spark has not committed its state: it comes again.
+    feed.query.state, feed.query.batches = before, batches
+    feed.query.now += 60_000
+    feed.query.one_batch([])
     assert feed.panes == 0
     feed.query.now += 60_000
     feed.batch()
@@ -98,7 +99,7 @@ def test_silence_counts_from_the_start_of_a_run() -> None:
     feed = Feed(behind_a_border(), **{"in": 2})
     feed.batch(("in", 0, [1000]), ("in", 1, [1000]))
     feed.query.now += 600_000  # it does not run
-    feed.query.since = feed.query.now
+    feed.query.restart()
     feed.batch()
     feed.query.now += 2000
     feed.batch(("in", 0, [2000]), ("in", 1, [2000]))
@@ -152,103 +153,61 @@ def test_a_reset_operator_begins_empty_at_the_watermark_of_its_stage() -> None:
     assert (feed.late, feed.panes) == ({}, 3)  # the one before, and one for each of the late ones
 
 
-class Wall:
-    """A clock that a test moves."""
+CONTROLS = [
+    lambda file, ends: LogStreamReader(
+        LogOptions("log", {"in": [0]}, ends, ends is not None, 10, ShippedPlan("", b""), requests=file)
+    ),
+    lambda file, ends: EndStreamReader(
+        EndOptions("none", {"in": [0]}, ends, ends is not None, ShippedPlan("", b""), file)
+    ),
+]
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1_000_000
-        for module in (control, end_source, log_source):
-            monkeypatch.setattr(module, "wall_clock", lambda: self.now)
+
+@pytest.fixture
+def requests() -> Iterator[BatchRequests]:
+    with closing(BatchRequests()) as made:
+        yield made
 
 
-def log_reader(ends: dict[str, list[int]] | None = None, **first: list[int]) -> LogStreamReader:
-    told = LogOptions("log", {"in": [0], "rates": [0]}, ends, ends is not None, 10, ShippedPlan("", b""), first, True)
-    reader = LogStreamReader(told)
-    reader._target = {"in": [10], "rates": [10]}
+def planned(reader: Any, start: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """The offsets to which the next batch goes, and its control partitions."""
+    end = reader.latestOffset(start, ALL)
+    return end, [part for part in reader.partitions(start, end) if not isinstance(part, LogRange)]
+
+
+@pytest.mark.parametrize("make", CONTROLS, ids=["log", "kafka"])
+def test_a_request_makes_one_batch(make: Callable[..., Any], requests: BatchRequests) -> None:
+    reader = without_data(make(requests.file, None))
+    at = reader.initialOffset()
+    assert planned(reader, at) == (at, [])
+    requests.request(0)
+    at, parts = planned(reader, at)
+    assert parts == [DuePartition(1)]
+    assert planned(reader, at) == (at, [])
+    requests.request(0)
+    assert planned(reader, at)[1] == [DuePartition(2)]
+
+
+@pytest.mark.parametrize("make", CONTROLS, ids=["log", "kafka"])
+def test_in_a_run_to_the_end_time_alone_makes_no_batch_and_none_comes_behind_the_end(
+    make: Callable[..., Any], requests: BatchRequests
+) -> None:
+    reader = make(requests.file, {"in": [0]})
+    requests.request(1)
+    at, parts = planned(reader, reader.initialOffset())
+    assert parts == [EndOfInputPartition(1)]
+    requests.request(0)
+    assert planned(reader, at) == (at, [])
+
+
+def without_data(reader: Any) -> Any:
+    """A reader of a log that has no records."""
+    if isinstance(reader, LogStreamReader):
+        reader._target = {"in": [0]}
     return reader
 
 
-def kafka_reader(ends: dict[str, list[int]] | None = None) -> EndStreamReader:
-    return EndStreamReader(EndOptions("none", {"in": [0]}, ends, ends is not None, ShippedPlan("", b""), True))
-
-
-@pytest.mark.parametrize("make", [log_reader, kafka_reader])
-def test_the_time_of_a_batch_is_in_its_offsets(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    wall = Wall(monkeypatch)
-    reader = make()
-    start = reader.initialOffset()
-    end = reader.latestOffset(start, ALL)
-    told = [word for word in reader.partitions(start, end) if isinstance(word, ProcessingTimePartition)]
-    assert told == [ProcessingTimePartition(1_000_000, 1_000_000)]
-    wall.now += 600_000
-    assert [word for word in make().partitions(start, end) if isinstance(word, ProcessingTimePartition)] == told
-
-
-@pytest.mark.parametrize("make", [log_reader, kafka_reader])
-def test_each_run_begins_to_listen_anew(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    wall = Wall(monkeypatch)
-    first = make()
-    at = first.latestOffset(first.initialOffset(), ALL)
-    wall.now += 5400
-    at = first.latestOffset(at, ALL)
-    assert (at["time"], at["since"]) == (1_005_000, 1_000_000)
-    second = make()
-    wall.now += 5000
-    at = second.latestOffset(at, ALL)
-    assert (at["time"], at["since"]) == (1_010_000, 1_005_400)
-
-
-def test_no_batch_is_made_of_the_time_within_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    wall = Wall(monkeypatch)
-    reader = log_reader()
-    at = reader.latestOffset(reader.initialOffset(), ALL)
-    wall.now += 999
-    assert reader.latestOffset(at, ALL) == at
-    assert log_reader().latestOffset(at, ALL) == at
-
-
-def test_what_waits_for_a_stream_that_goes_before_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    wall = Wall(monkeypatch)
-    reader = log_reader(rates=[10])
-    wall.now += 50_000
-    at = reader.latestOffset(reader.initialOffset(), ALL)
-    assert at["streams"] == {"in": [0], "rates": [10]}
-    assert at["since"] == 1_050_000
-
-
-def test_a_run_to_the_end_tells_the_time_of_each_batch_and_makes_none_of_it_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    wall = Wall(monkeypatch)
-    reader = log_reader({"in": [15], "rates": [0]})
-    reader._target = {"in": [15], "rates": [0]}
-    at, batches = reader.initialOffset(), []
-    while (end := reader.latestOffset(at, ALL)) != at:
-        batches.append(reader.partitions(at, end))
-        at = end
-        wall.now += 3000
-    assert batches == [
-        [LogRange("in", 0, 0, 10), ProcessingTimePartition(1_000_000, 1_000_000)],
-        [LogRange("in", 0, 10, 15), ProcessingTimePartition(1_003_000, 1_000_000), EndOfInputPartition(1)],
-    ]
-
-
-def test_a_run_to_the_end_on_kafka_tells_the_time_as_long_as_more_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    wall = Wall(monkeypatch)
-    planned = iter([7, 3, 3, 0, 0])
-    monkeypatch.setattr(end_source, "offsets_left", lambda *_: next(planned))
-    told = EndOptions("none", {"in": [0]}, {"in": [7]}, False, ShippedPlan("", b""), True)
-    reader = EndStreamReader(told)
-    at, times = reader.initialOffset(), []
-    for _ in range(5):
-        at = reader.latestOffset(at, ALL)
-        times.append(at["time"])
-        wall.now += 2000
-    assert times == [1_000_000, 1_002_000, 1_002_000, 1_006_000, 1_006_000]
-
-
-def test_offsets_of_before_there_was_a_clock_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    Wall(monkeypatch)
-    assert kafka_reader().partitions({"ends": 0}, {"ends": 0}) == []
-    assert log_reader().partitions({"streams": {"in": [3], "rates": [0]}}, {"streams": {"in": [3], "rates": [0]}}) == []
-    assert SourceClock(5, 6).advanced(7) == SourceClock(1_000_000, 7)
+@pytest.mark.parametrize("make", CONTROLS, ids=["log", "kafka"])
+def test_offsets_of_earlier_versions_are_read(make: Callable[..., Any]) -> None:
+    earlier = {"streams": {"in": [3]}, "ends": 0, "time": 5, "since": 6}
+    assert make("", None).partitions(earlier, earlier) == []

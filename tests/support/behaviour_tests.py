@@ -170,6 +170,8 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/serdes/test_avro_compiled.py",
         "tests/runtime/serdes/test_avro_canonical.py",
     ),
+    "runtime/spark/batch_report.py": ("tests/runtime/spark/query/test_query_times.py",),
+    "runtime/spark/batch_times.py": ("tests/runtime/spark/worker/test_output_router.py",),
     "runtime/spark/connectors/kafka.py": ("tests/spark_engine/test_on_kafka.py",),
     "runtime/spark/connectors/kafka_format.py": ("tests/spark_engine/test_on_kafka.py",),
     "runtime/spark/connectors/kafka_sink.py": ("tests/spark_engine/test_on_kafka.py",),
@@ -202,6 +204,7 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/runtime/spark/connectors/test_log_sink.py",
     ),
     "runtime/spark/worker/source_level.py": ("tests/runtime/spark/lowering/test_lowering.py",),
+    "runtime/spark/worker/task_sinks.py": ("tests/runtime/spark/worker/test_output_router.py",),
     "runtime/state/pipeline_folder.py": (
         "tests/runtime/preflight/test_other_engine.py",
         "tests/runtime/test_pipeline_reset.py",

@@ -110,6 +110,15 @@ class InputProgress:
             self._record(stream, producer, watermark, idle=idle)
         self._watermarks.set_streams({stream: self._producers.least(stream) for stream in streams})
 
+    def set_all(self, streams: Mapping[str, tuple[int, bool]]) -> None:
+        """Set the watermark of several streams at once, and whether each is idle: for an engine that knows those of
+        whole streams, which then have one producer. A watermark that is earlier than before is set where an input is
+        no longer idle, and nowhere else."""
+        for stream, (watermark, idle) in streams.items():
+            self._producers.reported[stream] = {0: watermark}
+            self._producers.idle[stream] = {0: watermark} if idle else {}
+        self._watermarks.set_streams(streams)
+
     def _record(self, stream: str, producer: int, watermark: int, *, idle: bool) -> None:
         if self._producers.record(stream, producer, watermark, idle=idle):
             # The same trailer, when it is read again, means that the producer is no longer idle.

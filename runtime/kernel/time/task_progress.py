@@ -53,6 +53,11 @@ class TaskProgress:
         self._watermarks.catch_up()
         return self._watermarks.idle[self._node_in[operator]]
 
+    def next_due(self) -> tuple[int, int]:
+        """The watermark, and the processing time, at which something is due if no message comes; END for never."""
+        self._watermarks.catch_up()
+        return self._watermarks.next_fire[0], self._watermarks.clock_users.next_due()
+
     def reported_watermark_of(self, operator: str) -> int:
         """The watermark that the messages of an operator's input have given it: the end of input does not count."""
         self._watermarks.catch_up()

@@ -135,6 +135,10 @@ class WatermarkGraph:
         """The watermark of a stream, in ms since epoch. Raises KeyError for a stream that the task does not read."""
         return self.now[self._streams[name]]
 
+    def stream_time(self, name: str) -> tuple[int, bool]:
+        """The watermark of a stream, in ms since epoch, and whether it is idle."""
+        return self.now[self._streams[name]], self.idle[self._streams[name]]
+
     def set_stream(self, name: str, watermark: int, *, idle: bool | None = None) -> None:
         """Set the watermark of a stream, and whether it is idle; None leaves that as it is. Advance all nodes behind
         it. The watermark goes back only where an input is no longer idle."""

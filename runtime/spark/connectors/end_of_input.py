@@ -1,4 +1,5 @@
-"""A source of Spark's that reports the end of input and the processing time, beside Spark's connector to Kafka.
+"""A source of Spark's that reports the end of input, and makes the batches that the driver asks for, beside Spark's
+connector to Kafka.
 
 In a run to the end the connector reads up to the ends that the topics have when the query starts. It does not say
 which batch is its last. If one batch can take the whole input, this source reports the end in that batch, and every
@@ -19,12 +20,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from ...process.clock import wall_clock
 from ..lowering.shipped_plan import ShippedPlan
+from ..query.batch_requests import RequestReader
 from ..query.checkpoint_log import PLANNED, last_end_offsets
 from ..query.connection import Offsets
 from ..rows import SPARK_SCHEMA
-from ..worker.control_rows import SourceClock, control_partitions, control_rows
+from ..worker.control_rows import control_partitions, control_rows
 from .kafka_format import parse_offsets
 
 
@@ -33,7 +34,7 @@ class EndOptions(msgspec.Struct, frozen=True):
 
     `checkpoint` is Spark's own, `starts` and `ends` are the offsets of the input; without `ends` the input does not
     end. `at_once` says that the next batch takes the whole input. `shipped` names the levels and buckets to report to.
-    `clocked` says that the source reports the processing time. A run that `catches_up` reports no end of input.
+    By the file `requests` the driver asks for batches. A run that `catches_up` reports no end of input.
     """
 
     checkpoint: str
@@ -41,7 +42,7 @@ class EndOptions(msgspec.Struct, frozen=True):
     ends: Offsets | None
     at_once: bool
     shipped: ShippedPlan
-    clocked: bool = False
+    requests: str = ""
     catches_up: bool = False
 
 
@@ -71,19 +72,17 @@ class EndDataSource(DataSource):
 
 
 class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans the control partitions of a query on Kafka. Its offsets count the ends of input, and have the processing
-    time that was reported (see `SourceClock`)."""
+    """Plans the control partitions of a query on Kafka. Its offsets count the ends of input, and the requests of the
+    driver that were served."""
 
     def __init__(self, options: EndOptions) -> None:
         self._options = options
         self._last: int | None = None
-        self._left: int | None = None
-        # For a run that catches up, the time in which none ran counts as silence too.
-        self._silent_from = 0 if options.catches_up else wall_clock()
+        self._requests = RequestReader(options.requests, at_once=options.ends is not None)
 
     def initialOffset(self) -> dict[str, Any]:
         """The offset before the first batch."""
-        return _plain(0, SourceClock())
+        return {"ends": 0, "requests": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Nothing: the query was given its ends as options, so Spark need not fix them at this moment."""
@@ -94,17 +93,14 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The offset up to which the next batch reads: after the end of input once the whole input is planned, and
-        after the clock if time has passed."""
+        after a request of the driver."""
         reported: int = start["ends"]
         if self._last is None:
             self._last = reported + (not self._options.catches_up)
-        before, self._left = self._left, self._still_left()
-        count = self._last if self._left == 0 else reported
-        # In a run to the end the passing of time alone makes no batch: such a run would never end.
-        options = self._options
-        clocked = options.clocked and (options.ends is None or self._left != before or count != reported)
-        clock = _clock(start)
-        return _plain(count, clock.advanced(self._silent_from) if clocked else clock)
+        count = self._last if self._still_left() == 0 else reported
+        ended = not self._options.catches_up and reported == self._last
+        # What comes due behind the end of input waits for the next run.
+        return {"ends": count, "requests": _requests(start) + (not ended and self._requests.is_new())}
 
     def _still_left(self) -> int | None:
         """The number of offsets that are left to plan after this batch; None if the input does not end."""
@@ -114,9 +110,8 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_left(Path(options.checkpoint), options.starts, options.ends)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The control partitions of a batch: one for the end of input, one for the clock, as far as either has
-        moved."""
-        return control_partitions((start["ends"], end["ends"]), (_clock(start), _clock(end)))
+        """The control partitions of a batch: one for the end of input, one for a request."""
+        return control_partitions((start["ends"], end["ends"]), (_requests(start), _requests(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The control rows of a partition."""
@@ -125,10 +120,6 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield rows
 
 
-def _plain(ends: int, clock: SourceClock) -> dict[str, Any]:
-    return {"ends": ends, "time": clock.time, "since": clock.since}
-
-
-def _clock(offsets: dict[str, Any]) -> SourceClock:
-    # Offsets that older versions wrote lack the clock's fields.
-    return msgspec.convert(offsets, SourceClock)
+def _requests(offsets: dict[str, Any]) -> int:
+    requests: int = offsets.get("requests", 0)  # offsets that older versions wrote lack it
+    return requests

@@ -1,6 +1,6 @@
 """Queries on Kafka: they read through Spark's connector, and workers write with a producer of ours."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from ..atomic_file import read, write
 from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
 from ..query.checkpoint_log import is_between_batches
-from ..query.connection import Offsets, StopAt
+from ..query.connection import BatchWriter, Offsets, StopAt
 from ..rows import SPARK_SCHEMA
 from ..worker.outputs import Outputs
 from .end_of_input import EndDataSource, EndOptions, offsets_left
@@ -70,14 +70,15 @@ class KafkaConnection:
                 raise SystemProblem(explain(wrong, "the same topic as in the run before", remedy))
 
     def rows(
-        self, session: "SparkSession", query: QueryPlan, settings: Settings, stop_at: StopAt | None
+        self, session: "SparkSession", query: QueryPlan, settings: Settings, stop_at: StopAt | None, requests: str
     ) -> "DataFrame":
         """The records of a query's sources as rows of Spark, those of bootstrap streams first."""
         first, others = _bootstrap_and_others(query)
-        most = settings.spark_batch_records * sum(len(query.starts[name]) for name in others)
+        most = settings.spark_batch_records
         ends = None if stop_at is None else {name: stop_at.ends[name] for name in query.sources}
         rest = None if ends is None else {name: ends[name] for name in others}
-        at_once = rest is not None and offsets_left(query.checkpoint, query.starts, rest) <= most
+        in_one_batch = rest is not None and offsets_left(query.checkpoint, query.starts, rest) <= most
+        at_once = in_one_batch and not query.levels.ends_apart
         # At once means no limit: a limit could leave a part of the input out of the batch that reports the end.
         rows = self._rows_of(session, query, others, {} if at_once else {"maxOffsetsPerTrigger": str(most)})
         if first:
@@ -86,8 +87,8 @@ class KafkaConnection:
         if not query.keeps_state:
             return rows
         checkpoint = str(query.checkpoint.absolute())
-        catches_up, clocked = stop_at is not None and stop_at.catches_up, query.levels.clocked
-        options = EndOptions(checkpoint, query.starts, ends, at_once, query.shipped, clocked, catches_up)
+        catches_up = stop_at is not None and stop_at.catches_up
+        options = EndOptions(checkpoint, query.starts, ends, at_once, query.shipped, requests, catches_up)
         return rows.union(session.readStream.format(EndDataSource.name()).option("options", _json(options)).load())
 
     def _rows_of(
@@ -115,7 +116,7 @@ class KafkaConnection:
         written = (stream for stream in query.plan.streams if stream.kind not in ("source", "intermediate"))
         return KafkaOutputs({stream.name: stream.partitions for stream in written}, settings_text(self._kafka.settings))
 
-    def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
+    def writer(self, query: QueryPlan) -> BatchWriter:
         """What Spark calls with each batch: it runs the batch and saves its counts beside the checkpoint."""
         return partial(run_batch, file=_counts_file(query))
 

@@ -16,8 +16,9 @@ import msgspec
 
 from ...systems.kafka import Cluster, KafkaRecordProducer
 from ..atomic_file import read, write
+from ..batch_report import BatchReport
 from ..counts import Counts
-from ..rows import Messages, Row, TaskCounts, decode
+from ..rows import Messages, Row, TaskReport, decode
 from ..worker.outputs import Output, by_partition
 from .kafka_format import parse_settings
 
@@ -37,18 +38,20 @@ def read_counts(file: Path) -> WrittenCounts:
     return read(file, WrittenCounts) if file.exists() else WrittenCounts()
 
 
-def run_batch(rows: "DataFrame", batch: int, file: Path) -> None:
-    """Run a batch, and add its counts to the file. A batch that is run again is counted once."""
-    blocks = rows.select("block").collect()
-    written = read_counts(file)
-    if written.batch >= batch:
-        return
-    written.batch = batch
-    for (packed,) in blocks:
+def run_batch(rows: "DataFrame", batch: int, file: Path) -> BatchReport:
+    """Run a batch, and return what its tasks have reported. Its counts are added to the file; those of a batch that is
+    run again are added once."""
+    report = BatchReport()
+    for (packed,) in rows.select("block").collect():
         block = decode(packed)
-        if isinstance(block, TaskCounts):
-            written.totals.add(block.counts)
-    write(file, msgspec.json.encode(written))
+        if isinstance(block, TaskReport):
+            report.add(block.report)
+    written = read_counts(file)
+    if written.batch < batch:
+        written.batch = batch
+        written.totals.add(report.counts)
+        write(file, msgspec.json.encode(written))
+    return report
 
 
 _PRODUCERS: dict[tuple[object, ...], KafkaRecordProducer] = {}

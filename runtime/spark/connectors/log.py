@@ -1,6 +1,6 @@
 """Queries on the embedded log: they read and write it through a source and a sink of ours."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from ...systems.log import LogSystem
 from ...systems.provisioning import bootstrap_streams
 from ..counts import Counts, published_counts
 from ..lowering.query_plan import QueryPlan
-from ..query.connection import Offsets, StopAt
+from ..query.connection import BatchWriter, Offsets, StopAt
 from ..worker.outputs import Outputs, all_as_rows
 from .log_sink import LogSink, SinkOptions
 from .log_source import LogDataSource, LogOffsets, LogOptions
@@ -47,7 +47,7 @@ class LogConnection:
         check_published(query, self._log.admin().checkpoints(query.group), self._log.url, reset)
 
     def rows(
-        self, session: "SparkSession", query: QueryPlan, settings: Settings, stop_at: StopAt | None
+        self, session: "SparkSession", query: QueryPlan, settings: Settings, stop_at: StopAt | None, requests: str
     ) -> "DataFrame":
         """The records of a query's sources as rows of Spark, those of bootstrap streams first."""
         admin = self._log.admin()
@@ -56,11 +56,11 @@ class LogConnection:
             starts=query.starts,
             ends=None if stop_at is None else {name: stop_at.ends[name] for name in query.sources},
             closing=stop_at is not None and query.keeps_state and not stop_at.catches_up,
-            catches_up=stop_at is not None and stop_at.catches_up,
             batch_records=settings.spark_batch_records,
             first={name: admin.ends(name) for name in query.sources if name in bootstrap_streams(query.plan)},
             shipped=query.shipped,
-            clocked=query.levels.clocked,
+            requests=requests,
+            ends_apart=query.levels.ends_apart,
         )
         text = msgspec.json.encode(options).decode()
         return session.readStream.format(LogDataSource.name()).option("options", text).load()
@@ -69,7 +69,7 @@ class LogConnection:
         """Passes outputs on as rows, which the writer publishes at the end of the batch."""
         return all_as_rows
 
-    def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
+    def writer(self, query: QueryPlan) -> BatchWriter:
         """What Spark calls with each batch: it publishes the outputs at one stroke, with the number of the batch."""
         options = SinkOptions(
             directory=self._directory,

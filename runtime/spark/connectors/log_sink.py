@@ -13,16 +13,17 @@ import msgspec
 import pyarrow as pa
 
 from ...systems.log import LogProducer, LogSystem
-from ..counts import TOTALS, Counts, published_counts
-from ..rows import Messages, TaskCounts, blocks_of
+from ..batch_report import BatchReport
+from ..counts import TOTALS, published_counts
+from ..rows import Messages, TaskReport, blocks_of
 from ..worker.outputs import by_partition
 from .published_batches import BATCH, OFFSETS, offsets_hash, published_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SPARK_SCHEMA = "token binary, counts binary"
-_ARROW_SCHEMA = pa.schema([("token", pa.binary()), ("counts", pa.binary())])
+SPARK_SCHEMA = "token binary, report binary"
+_ARROW_SCHEMA = pa.schema([("token", pa.binary()), ("report", pa.binary())])
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
@@ -55,14 +56,16 @@ class LogSink:
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
-    def write(self, rows: "DataFrame", batch: int) -> None:
-        """Run a batch, and publish it unless it is published already."""
+    def write(self, rows: "DataFrame", batch: int) -> BatchReport:
+        """Run a batch, publish it unless it is published already, and return what its tasks have reported."""
         staged = rows.mapInArrow(self.stage, SPARK_SCHEMA).collect()
         options = self._options
         system = LogSystem(Path(options.directory), fsync=options.fsync)
         totals = published_counts(system.admin().checkpoints(options.group))
+        report = BatchReport()
         for row in staged:
-            totals.add(msgspec.json.decode(row.counts, type=Counts))
+            report.add(msgspec.json.decode(row.report, type=BatchReport))
+        totals.add(report.counts)
         producer = system.producer()
         try:
             producer.publish_all(
@@ -77,18 +80,19 @@ class LogSink:
             )
         finally:
             producer.close()
+        return report
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """In a worker: stage the messages of some rows in a transaction. Yields one row with the token that publishes
-        the transaction, and the counts."""
-        transaction, totals = _producer(self._options).begin(), Counts()
+        the transaction, and the report."""
+        transaction, report = _producer(self._options).begin(), BatchReport()
         for block in blocks_of(batches):
-            if isinstance(block, TaskCounts):
-                totals.add(block.counts)
+            if isinstance(block, TaskReport):
+                report.add(block.report)
             elif isinstance(block, Messages):
                 for partition, records in by_partition(block, self._options.partitions):
                     transaction.append(block.stream, partition, records)
         token = transaction.prepare("", {}) if transaction.size else None
         yield pa.RecordBatch.from_pylist(
-            [{"token": token, "counts": msgspec.json.encode(totals)}], schema=_ARROW_SCHEMA
+            [{"token": token, "report": msgspec.json.encode(report)}], schema=_ARROW_SCHEMA
         )

@@ -5,30 +5,33 @@ the source reports the end of input in the last batch, and every window fires th
 continues.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from ...process.clock import wall_clock
 from ...systems.errors import offset_outside
 from ...systems.log.reader import LogReader
 from ..lowering.shipped_plan import ShippedPlan
+from ..query.batch_requests import RequestReader
 from ..rows import SPARK_SCHEMA, arrow_batch
-from ..worker.control_rows import SourceClock, control_partitions, control_rows
+from ..worker.control_rows import control_partitions, control_rows
+
+Key = TypeVar("Key")
 
 
 class LogOptions(msgspec.Struct, frozen=True):
-    """The options of the source: the log's directory, the offsets by stream to start and stop at, the most records of a
-    partition in one batch, and the plan whose level 0 processes them.
+    """The options of the source: the log's directory, the offsets by stream to start and stop at, the most records of
+    one batch, and the plan whose level 0 processes them.
 
-    `closing` says that the source reports the end of input at `ends`. The streams in `first` are read before the
-    others, up to these offsets. `clocked` says that the source reports the processing time. A run that `catches_up`
-    reports it once at least, for what has come due since the run before.
+    `closing` says that the source reports the end of input at `ends`, in the last batch with records or, if it
+    `ends_apart`, in one more. The streams in `first` are read before the others, up to these offsets. By the file
+    `requests` the driver asks for batches, if the query keeps state.
     """
 
     directory: str
@@ -38,23 +41,17 @@ class LogOptions(msgspec.Struct, frozen=True):
     batch_records: int
     shipped: ShippedPlan
     first: dict[str, list[int]] = {}
-    clocked: bool = False
-    catches_up: bool = False
+    requests: str = ""
+    ends_apart: bool = False
 
 
 class LogOffsets(msgspec.Struct, frozen=True):
     """The source's offsets in Spark's offset log: offsets by stream and partition, the number of ends of input, and the
-    processing time that was reported (see `SourceClock`)."""
+    number of the driver's requests that were served."""
 
     streams: dict[str, list[int]]
     ends: int = 0
-    time: int = 0
-    since: int = 0
-
-    @property
-    def clock(self) -> SourceClock:
-        """The processing time that was reported."""
-        return SourceClock(self.time, self.since)
+    requests: int = 0
 
 
 @dataclass
@@ -92,9 +89,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reader = LogReader(options.directory)
         self._target = options.ends
         self._last_end: int | None = None
-        # For a run that catches up, the time in which none ran counts as silence too.
-        self._silent_from = 0 if options.catches_up else wall_clock()
-        self._timed = False
+        self._requests = RequestReader(options.requests, at_once=options.ends is not None)
 
     def initialOffset(self) -> dict[str, Any]:
         """The offsets before the first batch: those at which the sources start."""
@@ -123,25 +118,16 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         leading = {name: ends for name, ends in first.items() if _behind(begun.streams[name], ends)}
         streams = {
             **begun.streams,
-            **{name: _step(begun.streams[name], ends, most) for name, ends in (leading or target).items()},
+            **_step(begun.streams, leading or target, most),
         }
         if self._last_end is None:
             self._last_end = begun.ends + self._options.closing
-        reached = all(at >= end for name, ends in target.items() for at, end in zip(streams[name], ends, strict=True))
+        last = begun.streams if self._options.ends_apart else streams
+        reached = all(at >= end for name, ends in target.items() for at, end in zip(last[name], ends, strict=True))
         count = self._last_end if reached else begun.ends
-        changed = (streams, count) != (begun.streams, begun.ends)
-        clock = self._advanced(begun.clock, changed=changed, leading=bool(leading))
-        return _plain(LogOffsets(streams, count, clock.time, clock.since))
-
-    def _advanced(self, clock: SourceClock, *, changed: bool, leading: bool) -> SourceClock:
-        """The clock as the next batch reports it. In a run to the end the passing of time alone makes no batch, or else
-        such a run would never end."""
-        options = self._options
-        first, self._timed = options.catches_up and not self._timed, True
-        if not (options.clocked and (options.ends is None or changed or first)):
-            return clock
-        # While other streams wait for the leading ones, they do not count as silent.
-        return clock.advanced(wall_clock() if leading else self._silent_from)
+        ended = self._options.closing and begun.ends == self._last_end
+        # What comes due behind the end of input waits for the next run.
+        return _plain(LogOffsets(streams, count, begun.requests + (not ended and self._requests.is_new())))
 
     def _check(self, begun: LogOffsets, target: dict[str, list[int]]) -> None:
         for stream, ends in target.items():
@@ -158,7 +144,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for number, (first, last) in enumerate(zip(begun.streams[stream], ends, strict=True))
             if first < last
         ]
-        return [*ranges, *control_partitions((begun.ends, reached.ends), (begun.clock, reached.clock))]
+        return [*ranges, *control_partitions((begun.ends, reached.ends), (begun.requests, reached.requests))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one range, or of a control partition."""
@@ -179,8 +165,27 @@ def _behind(at: list[int], ends: list[int]) -> bool:
     return any(offset < end for offset, end in zip(at, ends, strict=True))
 
 
-def _step(start: list[int], ends: list[int], most: int) -> list[int]:
-    return [min(first + most, last) for first, last in zip(start, ends, strict=True)]
+def _step(begun: Mapping[str, list[int]], ends: Mapping[str, list[int]], most: int) -> dict[str, list[int]]:
+    """The offsets at which a batch of so many records ends, if it takes as many of each partition that has them."""
+    waiting = {(name, one): end - begun[name][one] for name, of in ends.items() for one, end in enumerate(of)}
+    reached = {name: list(begun[name]) for name in ends}
+    for (name, one), records in shares(waiting, most).items():
+        reached[name][one] += records
+    return reached
+
+
+def shares(waiting: Mapping[Key, int], most: int) -> dict[Key, int]:
+    """Share `most` among those that wait for so many each: no one gets more than it waits for, and what one leaves goes
+    to the others.
+
+    >>> shares({"a": 2, "b": 9, "c": 5}, 10)
+    {'a': 2, 'c': 4, 'b': 4}
+    """
+    shared: dict[Key, int] = {}
+    for number, (key, wanted) in enumerate(sorted(waiting.items(), key=itemgetter(1))):
+        shared[key] = min(max(0, wanted), most // (len(waiting) - number))
+        most -= shared[key]
+    return shared
 
 
 def _offsets(plain: dict[str, Any]) -> LogOffsets:

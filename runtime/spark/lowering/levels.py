@@ -13,12 +13,11 @@ from ....planner.plan import Plan, PlannedStage
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The level of each stage, the level at which each stream is read, and the number of each stream's producers, which
-    report its watermark.
+    """The level of each stage, the level at which each stream is read, and the number of each stream's producers.
 
-    `forwarded` are the sources whose messages level 0 forwards unchanged. `patience` has, for each stream that level 0
-    writes or forwards, the ms without messages after which each producer is idle; None for a producer that never is.
-    `clocked` says that the query depends on processing time.
+    `forwarded` are the sources whose messages level 0 forwards unchanged. `clocked` says that the query depends on
+    processing time. `ends_apart` says that the end of input has a batch of its own: before it, time has moved by all
+    messages, which makes an operator emit what an end alone does not.
     """
 
     of_stage: Mapping[str, int]
@@ -26,14 +25,8 @@ class Levels:
     producers: Mapping[str, int]
     forwarded: frozenset[str]
     count: int
-    patience: Mapping[str, tuple[int | None, ...]]
     clocked: bool
-
-    def may_idle(self, stream: str, producer: int) -> bool:
-        """Whether a silent producer is not waited for: of a source with `idle_after`, or a bucket; needs a clock."""
-        waits = self.patience.get(stream, ())
-        # A stream without waits comes from buckets, which report themselves as idle.
-        return self.clocked and (not waits or waits[producer] is not None)
+    ends_apart: bool
 
     def stages_at(self, level: int) -> list[str]:
         """The ids of the stages that run in one pass: 0 is the one before any shuffle."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import networkx as nx
 
+from ....planner.kinds import PLANNER_KINDS
 from ....planner.plan import Plan, PlannedStage
 from .levels import Levels
 
@@ -36,25 +37,11 @@ def levels(plan: Plan, stages: list[PlannedStage], buckets: int) -> Levels:
     forwarded = frozenset(name for name in sources if reading[name] > 0)
     producers = {name: _producers(plan, name, of_stage, buckets) for name in reading}
     ordered = {stage.id: of_stage[stage.id] for stage in stages}
-    patience = {name: _patience(plan, name, of_stage) for name in reading if reading[name] > 0}
     operators = [plan.pipeline.operator(id) for stage in stages for id in stage.operators]
-    clocked = any(operator.follows_clock for operator in operators) or any(map(any, patience.values()))
-    return Levels(ordered, reading, producers, forwarded, max(of_stage.values()) + 1, patience, clocked)
-
-
-def _patience(plan: Plan, stream: str, of_stage: Mapping[str, int]) -> tuple[int | None, ...]:
-    """For each producer of a stream that level 0 writes or forwards: the ms without messages after which it is idle.
-    None for the partitions of inputs from which no message reaches the stream."""
-    planned = plan.stream(stream)
-    if planned.kind == "source":
-        names: tuple[str, ...] = (stream,)
-        leading = {stream}
-    else:
-        writer = plan.stage(plan.operator(planned.written_by[0]).stage)
-        names = writer.inputs if of_stage[writer.id] == 0 else ()
-        leading = _sources_of(plan, planned.written_by[0])
-    waits = {op.stream: op.idle_after if op.stream in leading else None for op in plan.pipeline.sources}
-    return tuple(waits[name] for name in names for _ in range(plan.stream(name).partitions))
+    may_idle = any(source.idle_after is not None and source.stream in sources for source in plan.pipeline.sources)
+    clocked = may_idle or any(operator.follows_clock for operator in operators)
+    apart = any(PLANNER_KINDS[operator].fires_early(operator) for operator in operators)
+    return Levels(ordered, reading, producers, forwarded, max(of_stage.values()) + 1, clocked, apart)
 
 
 def _producers(plan: Plan, stream: str, of_stage: Mapping[str, int], buckets: int) -> int:

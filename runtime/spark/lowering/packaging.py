@@ -24,6 +24,7 @@ from ...kernel.time.stage_input import TimeSource
 from ...process.user_modules import installed_folders, is_hidden, own_paths, prefer_own_modules, refuse_taken
 from ...size_limit import SizeLimit
 from ..atomic_file import write
+from ..key_buckets import KeyBuckets
 from . import pickling
 from .levels import Levels
 from .shipped_plan import ShippedPlan
@@ -40,7 +41,7 @@ class PlanBundle:
 
     plan: Plan
     levels: Levels
-    buckets: int
+    buckets: KeyBuckets
     cache: Size
     resets: Mapping[str, int] = field(default_factory=dict)
     keeps_at_end: bool = True

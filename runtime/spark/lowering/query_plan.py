@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....planner.plan import Plan
+from ..key_buckets import KeyBuckets
 from .levels import Levels
 from .shipped_plan import ShippedPlan
 
@@ -18,6 +19,7 @@ class QueryPlan:
 
     plan: Plan
     levels: Levels
+    buckets: KeyBuckets
     shipped: ShippedPlan
     folder: Path
     group: str

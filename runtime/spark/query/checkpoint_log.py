@@ -5,12 +5,16 @@ Spark writes a file for each batch: to its offset log when it plans the batch, t
 
 from pathlib import Path
 
+import msgspec
+
 from ..atomic_file import damaged
 
 PLANNED = "offsets"
 """The folder of Spark's offset log."""
 DONE = "commits"
 """The folder of Spark's commit log."""
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+"""Spark's setting."""
 
 
 def batch_numbers(checkpoint: Path, kind: str) -> list[int]:
@@ -42,6 +46,27 @@ def end_offsets(checkpoint: Path, number: int) -> list[str]:
 def planned_lines(checkpoint: Path, number: int) -> list[str]:
     """The lines of `end_offsets` as they are in the file. They differ by the version of Spark's offset log."""
     return _planned(checkpoint, number)[1]
+
+
+def shuffle_partitions(checkpoint: Path) -> int | None:
+    """The number of shuffle partitions of the last planned batch, by which Spark has divided state. A session's setting
+    does not change it. None before the first batch."""
+    numbers = batch_numbers(checkpoint, PLANNED)
+    if not numbers:
+        return None
+    file = checkpoint / PLANNED / str(max(numbers))
+    lines = file.read_text(errors="replace").splitlines()
+    try:
+        conf = msgspec.json.decode(lines[1], type=_Metadata).conf
+        return int(conf[SHUFFLE_PARTITIONS])
+    except (IndexError, KeyError, ValueError, msgspec.DecodeError):
+        raise damaged(file, "it does not say how many shuffle partitions there are") from None
+
+
+class _Metadata(msgspec.Struct):
+    """The metadata of a batch in Spark's offset log."""
+
+    conf: dict[str, str]
 
 
 def _planned(checkpoint: Path, number: int) -> tuple[str, list[str]]:

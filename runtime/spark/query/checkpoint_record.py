@@ -24,7 +24,8 @@ from ...process.data_files import check_owner, make_folder, write_file
 from ...state.pipeline_folder import holds_query, removing_queries
 from ...systems.log.disk import explained, sync_directory
 from ..atomic_file import read, write
-from ..lowering.levels import Levels
+from ..key_buckets import DEFAULT, EARLIER, KeyBuckets
+from ..lowering.lowering import levels
 from .checkpoint_log import PLANNED, batch_numbers
 
 # Any other number is refused, a lower one too: nothing converts what Spark has stored beside this record.
@@ -38,7 +39,7 @@ class QueryRecord(Struct, frozen=True, kw_only=True):
 
     Spark cannot continue the checkpoint with other `sources` (partitions by stream), `stages` (level by stage) or
     `buckets`. `states` has the schema of each operator's state. `resets` counts how often an operator's state was
-    removed.
+    removed. Earlier versions did not label buckets so that they are `balanced`.
     """
 
     version: int = VERSION
@@ -47,6 +48,12 @@ class QueryRecord(Struct, frozen=True, kw_only=True):
     buckets: int
     states: dict[str, StateSchema] = {}
     resets: dict[str, int] = {}
+    balanced: bool = False
+
+    @property
+    def key_buckets(self) -> KeyBuckets:
+        """The key buckets of the query."""
+        return KeyBuckets(self.buckets, balanced=self.balanced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,39 +135,43 @@ def _record(file: Path) -> QueryRecord | None:
     return record
 
 
-def wanted_record(plan: Plan, stages: Sequence[PlannedStage], levels: Levels, settings: Settings) -> QueryRecord:
+def wanted_record(plan: Plan, stages: Sequence[PlannedStage], settings: Settings) -> QueryRecord:
     """What a checkpoint must agree with for the query to go on from it: sources, levels, buckets and states."""
-    ids = {stage.id for stage in stages}
+    ids, of_stage = {stage.id for stage in stages}, levels(plan, list(stages), DEFAULT).of_stage
     names = [name for stage in stages for name in stage.inputs]
     return QueryRecord(
         sources={name: plan.stream(name).partitions for name in names if plan.stream(name).kind == "source"},
-        stages={stage.id: levels.of_stage[stage.id] for stage in stages},
-        buckets=settings.spark_buckets,
+        stages={stage.id: of_stage[stage.id] for stage in stages},
+        buckets=settings.spark_buckets or DEFAULT,
         states={store.operator: store.schema for store in plan.stores if store.stage in ids},
+        balanced=True,
     )
 
 
-def find_checkpoint(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path, reset: str) -> QueryCheckpoint:
+def find_checkpoint(plan: Plan, wanted: QueryRecord, buckets: int | None, root: Path, reset: str) -> QueryCheckpoint:
     """Find the checkpoint that a query continues, or make a new one. Its record is brought up to date.
 
-    Raises PlanError if Spark cannot continue the existing checkpoint with this query, or if the state of an operator
-    has changed its meaning. `reset` is the command that removes the checkpoint.
+    `buckets` is the number that the user has chosen; None: as many as the checkpoint has. Raises PlanError if Spark
+    cannot continue the existing checkpoint with this query, or if the state of an operator has changed its meaning.
+    `reset` is the command that removes the checkpoint.
     """
     check_owner(root)
     candidates = _candidates(wanted, root)
-    checkpoint = _begun(plan, wanted, candidates, reset) or next(
+    checkpoint = _begun(plan, wanted, buckets, candidates, reset) or next(
         (candidate for candidate in candidates if candidate.record == wanted), None
     )
     for candidate in candidates:
         if candidate is not checkpoint:  # it has had no batch, and may be of other sources
             shutil.rmtree(set_aside(candidate.folder))
     if checkpoint is None:
-        checkpoint = QueryCheckpoint(root / next(iter(wanted.stages)) / fingerprint, None)
-        _check_older(plan, checkpoint.folder, reset)
+        checkpoint = _without_record(plan, wanted, root, reset)
         make_folder(checkpoint.folder)
+        if checkpoint.begun:
+            wanted = replace(wanted, buckets=buckets or EARLIER, balanced=False)
     record = checkpoint.record
     if record is not None:
-        wanted = replace(wanted, states=carried(record.states, wanted.states), resets=record.resets)
+        states = carried(record.states, wanted.states)
+        wanted = replace(record, sources=wanted.sources, stages=wanted.stages, states=states)
     if record != wanted:
         checkpoint.save(wanted)
     return QueryCheckpoint(checkpoint.folder, wanted)
@@ -172,10 +183,7 @@ def check_checkpoint(plan: Plan, wanted: QueryRecord, root: Path, reset: str) ->
 
     The number of buckets is not compared: only the settings of a run have it.
     """
-    candidates = _candidates(wanted, root)
-    records = [candidate.record for candidate in candidates if candidate.begun]
-    buckets = next((record.buckets for record in records if record is not None), wanted.buckets)
-    checkpoint = _begun(plan, replace(wanted, buckets=buckets), candidates, reset)
+    checkpoint = _begun(plan, wanted, None, _candidates(wanted, root), reset)
     return {} if checkpoint is None or checkpoint.record is None else checkpoint.record.states
 
 
@@ -190,14 +198,15 @@ def _candidates(wanted: QueryRecord, root: Path) -> list[QueryCheckpoint]:
 
 
 def _begun(
-    plan: Plan, wanted: QueryRecord, candidates: Sequence[QueryCheckpoint], reset: str
+    plan: Plan, wanted: QueryRecord, buckets: int | None, candidates: Sequence[QueryCheckpoint], reset: str
 ) -> QueryCheckpoint | None:
     """The checkpoint that has had a batch, None if none has. Raises PlanError if Spark cannot continue it, or if there
     are several: each has its own state, and a query continues one."""
     begun = [candidate for candidate in candidates if candidate.begun]
     for checkpoint in begun:
         assert checkpoint.record is not None
-        _refuse_changed(plan, checkpoint.record, wanted, checkpoint.folder, reset)
+        compared = replace(wanted, buckets=buckets or checkpoint.record.buckets)
+        _refuse_changed(plan, checkpoint.record, compared, checkpoint.folder, reset)
     if len(begun) > 1:
         raise _changed(
             plan,
@@ -208,13 +217,16 @@ def _begun(
     return begun[0] if begun else None
 
 
-def _check_older(plan: Plan, folder: Path, reset: str) -> None:
-    """Refuse to make a checkpoint beside one of the same stage without a record. Its name says that it is of another
-    query."""
-    others = [path for path in folder.parent.glob("*") if path.name != folder.name and _is_query(path)]
-    if others and not folder.exists():
+def _without_record(plan: Plan, wanted: QueryRecord, root: Path, reset: str) -> QueryCheckpoint:
+    """A new checkpoint, or one without a record, as a version before the records has made it. Raises PlanError for one
+    of the same stage whose name says that it is of another query."""
+    above, ids = root / next(iter(wanted.stages)), list(wanted.stages)
+    new, earlier = (above / plan.fingerprint(buckets, ids) for buckets in (wanted.buckets, EARLIER))
+    others = [path for path in above.glob("*") if path not in (new, earlier) and _is_query(path)]
+    if others and not (new.exists() or earlier.exists()):
         wrong = "it is of other sources, stateful operators, key types or partition counts"
-        raise _changed(plan, folder.parent, wrong, reset)
+        raise _changed(plan, above, wrong, reset)
+    return QueryCheckpoint(earlier if earlier.exists() and not new.exists() else new, None)
 
 
 def _refuse_changed(plan: Plan, recorded: QueryRecord, wanted: QueryRecord, folder: Path, reset: str) -> None:

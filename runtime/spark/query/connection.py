@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ....planner.settings import Settings
 from ...systems.contract import System
+from ..batch_report import BatchReport
 from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
 from ..worker.outputs import Outputs
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 Offsets = dict[str, list[int]]
 """By stream, and partition number."""
+
+
+BatchWriter = Callable[["DataFrame", int], BatchReport]
+"""Takes the last level's rows and the batch's number, runs the batch, and returns what its tasks have reported. It runs
+in this process; a Python data sink would start processes in each batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +58,18 @@ class Connection(Protocol):
         ...
 
     def rows(
-        self, session: "SparkSession", query: QueryPlan, settings: Settings, stop_at: StopAt | None
+        self, session: "SparkSession", query: QueryPlan, settings: Settings, stop_at: StopAt | None, requests: str
     ) -> "DataFrame":
         """The rows that level 0 makes of the sources. With `stop_at` the input stops at these offsets, and a row of its
-        end follows, unless the run catches up."""
+        end follows, unless the run catches up. By the file `requests` the driver asks for batches."""
         ...
 
     def outputs(self, query: QueryPlan) -> Outputs:
         """How workers pass on messages that leave the query."""
         ...
 
-    def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
-        """A function for Spark's `foreachBatch`: it takes the last level's rows and the batch's number, runs the batch,
-        and writes its outputs and counts. It runs in this process; a Python data sink would start processes in each
-        batch."""
+    def writer(self, query: QueryPlan) -> "BatchWriter":
+        """What runs a batch, and writes its outputs and counts."""
         ...
 
     def counts(self, query: QueryPlan) -> Counts:

@@ -11,7 +11,7 @@ from subprocess import Popen
 from typing import Any, cast
 
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession, SQLContext
 
 from ....dsl.errors import SystemProblem
@@ -27,9 +27,11 @@ class QueryFailed(SystemProblem):
     """A query has failed with an error of Spark itself, not of the pipeline or of a system."""
 
 
-def launch_java(conf: SparkConf, errors: int) -> Any:
-    """Start Java in a process group of its own, and return the gateway to it. Signals to this process's group, such as
-    Ctrl-C, then do not reach Java. Java writes its standard error to the file descriptor `errors`.
+def launch_java(errors: int) -> Any:
+    """Start Java in a process group of its own, and return the gateway to it. Under spark-submit it runs already.
+
+    Signals to this process's group, such as Ctrl-C, do not reach Java. Java writes its standard error to the file
+    descriptor `errors`.
 
     The caller holds `SparkContext._lock`, as PySpark does when it starts Java. If this call is interrupted, it kills
     the Java process, since nothing else refers to it.
@@ -41,7 +43,7 @@ def launch_java(conf: SparkConf, errors: int) -> Any:
         # Signals do not interrupt a thread. Here one could come between the start of Java and `starting.process`.
         with ThreadPoolExecutor(max_workers=1) as thread:
             try:
-                return thread.submit(module.launch_gateway, conf, options).result()
+                return thread.submit(module.launch_gateway, None, options).result()
             except BaseException:
                 starting.give_up()  # before the executor waits for the thread, which waits for Java
                 raise

@@ -2,9 +2,11 @@
 
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -14,17 +16,26 @@ from ....planner.plan import Plan, PlannedStage
 from ....planner.settings import Settings
 from ...kernel.state_cache import Size
 from ...preflight.state_compatibility import reset_command
+from ...process.clock import wall_clock
 from ...systems.contract import System
 from ...systems.provisioning import record_limits, table_streams
 from ..atomic_file import read, write
+from ..batch_times import tell
 from ..lowering.lowering import levels
 from ..lowering.packaging import PlanBundle, pack, write_shipped_plan
 from ..lowering.query_plan import QueryPlan
 from ..rows import SPARK_SCHEMA
 from ..worker.level_processor import LevelProcessor
+from .batch_requests import BatchRequests
+from .checkpoint_log import PLANNED, SHUFFLE_PARTITIONS, batch_numbers
 from .checkpoint_record import find_checkpoint, wanted_record
-from .connection import Connection, StopAt
+from .connection import BatchWriter, Connection, StopAt
 from .input_offsets import input_ends, input_starts
+from .query_times import QueryTimes, TimesRecord, first_record
+from .repartitioning import check_tasks, tasks_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def prepare(
@@ -35,25 +46,24 @@ def prepare(
 
     Raises PlanError if Spark cannot continue the query's checkpoint.
     """
-    query_levels = levels(plan, stages, settings.spark_buckets)
-    fingerprint = plan.fingerprint(settings.spark_buckets, [stage.id for stage in stages])
     reset = reset_command(plan, connection.system, settings, "spark")
-    wanted = wanted_record(plan, stages, query_levels, settings)
-    checkpoint = find_checkpoint(plan, wanted, fingerprint, root, reset)
+    wanted = wanted_record(plan, stages, settings)
+    checkpoint = find_checkpoint(plan, wanted, settings.spark_buckets, root, reset)
     folder, record = checkpoint.folder, checkpoint.record
+    assert record is not None
+    buckets, query_levels = record.key_buckets, levels(plan, stages, record.buckets)
+    check_tasks(settings.spark_shuffle_partitions, buckets, plan.pipeline.origin)
     cache = Size(settings.cached_entries, settings.cached_bytes)
-    resets = {} if record is None else record.resets
     keeps = not settings.forget_at_end
     # Messages between stages stay in the query, which takes any.
     limits = record_limits(plan, connection.system.admin(), without="intermediate")
-    bundle = PlanBundle(
-        plan, query_levels, settings.spark_buckets, cache, resets, keeps, limits, settings.stall_timeout
-    )
+    bundle = PlanBundle(plan, query_levels, buckets, cache, record.resets, keeps, limits, settings.stall_timeout)
     shipped = write_shipped_plan(pack(bundle), folder)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
     starts = _starts(folder, sources, plan, connection.system, settings)
-    return QueryPlan(plan, query_levels, shipped, folder, _group(plan, _identity(folder)), sources, starts)
+    group = _group(plan, _identity(folder))
+    return QueryPlan(plan, query_levels, buckets, shipped, folder, group, sources, starts)
 
 
 def of_one_run(queries: Sequence[QueryPlan]) -> list[QueryPlan]:
@@ -99,17 +109,51 @@ def _starts(
     return read(file, dict[str, list[int]])
 
 
+@contextmanager
+def times_of(query: QueryPlan, connection: Connection, *, catches_up: bool) -> Iterator[QueryTimes | None]:
+    """The times of a query in this run; None for a query without state, which depends on no time."""
+    if not query.keeps_state:
+        yield None
+        return
+    file = query.folder / "times"
+    if file.exists():
+        record = read(file, TimesRecord)
+    else:
+        begun = bool(batch_numbers(query.checkpoint, PLANNED))
+        record = first_record(query.levels, query.buckets.count, connection.counts(query).watermarks, begun=begun)
+    with closing(BatchRequests()) as requests:
+        yield QueryTimes(
+            query.plan,
+            query.levels,
+            record,
+            lambda record: write(file, msgspec.json.encode(record)),
+            requests,
+            wall_clock,
+            catches_up=catches_up,
+        )
+
+
 def start_query(
-    query: QueryPlan, connection: Connection, session: SparkSession, settings: Settings, stop_at: StopAt | None
+    query: QueryPlan,
+    connection: Connection,
+    session: SparkSession,
+    settings: Settings,
+    stop_at: StopAt | None,
+    times: Mapping[str, QueryTimes | None],
 ) -> StreamingQuery:
-    """Start a query. With `stop_at` it stops when it has read up to these offsets; else it runs until it is stopped."""
-    rows, outputs = connection.rows(session, query, settings, stop_at), connection.outputs(query)
+    """Start a query. With `stop_at` it stops when it has read up to these offsets; else it runs until it is stopped.
+    `times` are those of all queries, by group."""
+    own = times[query.group]
+    requests = "" if own is None else own.start()
+    if query.keeps_state:
+        session.conf.set(SHUFFLE_PARTITIONS, str(tasks_of(query, session, settings.spark_shuffle_partitions)))
+    rows, outputs = connection.rows(session, query, settings, stop_at, requests), connection.outputs(query)
     for level in range(1, query.levels.count):
         processor = LevelProcessor(query.shipped, level, outputs)
-        # Without Spark's notion of time: watermarks are rows, one for each producer, as on the local engine.
+        # Without Spark's notion of time: the driver finds watermarks, as the local engine does.
         rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
     writer = (
-        rows.writeStream.foreachBatch(connection.writer(query))
+        rows.writeStream.foreachBatch(_runner(connection.writer(query), session, own))
         .outputMode("append")
         .queryName(query.group)
         .option("checkpointLocation", str(query.checkpoint.absolute()))
@@ -118,3 +162,16 @@ def start_query(
         return writer.trigger(availableNow=True).start()
     seconds = settings.spark_trigger_interval.total_seconds()
     return writer.trigger(processingTime=f"{seconds} seconds").start()
+
+
+def _runner(writer: BatchWriter, session: SparkSession, times: QueryTimes | None) -> "Callable[[DataFrame, int], None]":
+    """What Spark calls with each batch, in the thread that begins the jobs of the batch."""
+
+    def run(rows: "DataFrame", batch: int) -> None:
+        if times is None:
+            writer(rows, batch)
+            return
+        tell(session.sparkContext, times.begin(batch))
+        times.finish(batch, writer(rows, batch))
+
+    return run

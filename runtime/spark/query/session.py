@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 
 from ....dsl.errors import SystemProblem, UsageError
 from ....dsl.validation import explain
-from ....planner.settings import Settings
 from ...process.data_files import UMASK
 from ...process.user_modules import hides_modules, own_paths
 from ..rows import ARROW_BYTES, ARROW_RECORDS
@@ -29,7 +28,7 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 @contextmanager
-def session_for(spark: Any, settings: Settings) -> Iterator[SparkSession]:
+def session_for(spark: Any) -> Iterator[SparkSession]:
     """A new session for one run, with the settings that the engine needs.
 
     It shares the context of the session that is passed in, or of the session that this process has, and copies that
@@ -43,7 +42,7 @@ def session_for(spark: Any, settings: Settings) -> Iterator[SparkSession]:
         for name, value in changed.items():
             if session.conf.isModifiable(name):
                 session.conf.set(name, value)
-        for name, value in _engine_settings(session, settings).items():
+        for name, value in _ENGINE_SETTINGS.items():
             session.conf.set(name, value)
         yield session
 
@@ -121,22 +120,36 @@ def _start(master: str | None) -> SparkSession:
         if (active := _active_session()) is not None:
             return active
         share_python_paths()
-        options = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-        if UMASK in os.environ:
-            options[f"spark.executorEnv.{UMASK}"] = os.environ[UMASK]
-        conf = SparkConf().setAppName("fluvial").setMaster(master or "local[*]").setAll(list(options.items()))
         remedy = "Spark needs Java 17 or later, on the PATH or under JAVA_HOME"
         try:
             if SparkContext._gateway is None:
                 with _java_log() as (log, name):
                     remedy = f"see what it said in {name}; {remedy}"
-                    SparkContext._ensure_initialized(gateway=launch_java(conf, log))
-            _STARTED.session = SparkSession.builder.config(conf=conf).getOrCreate()
+                    SparkContext._ensure_initialized(gateway=launch_java(log))
+            _STARTED.session = SparkSession.builder.config(conf=_configuration(master)).getOrCreate()
         except Exception as error:
             wrong = f"Spark does not start: {reason(error)}"
             expected = "a Spark on this machine, or the master of a cluster"
             raise SystemProblem(explain(wrong, expected, remedy)) from error
         return _STARTED.session
+
+
+_DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+_UNNAMED = ("pyspark-shell", "PySparkShell")
+"""The names that spark-submit gives to a program without one."""
+
+
+def _configuration(master: str | None) -> SparkConf:
+    """The configuration of a new context: what spark-submit was told, or Spark's own files say, and our defaults where
+    they say nothing. A `master` that is handed in is the user's word, too."""
+    conf = SparkConf()  # Java runs by now, and knows what spark-submit was told
+    for name, value in _DEFAULTS.items():
+        conf.setIfMissing(name, value)
+    if conf.get("spark.app.name", _UNNAMED[0]) in _UNNAMED:
+        conf.setAppName("fluvial")
+    if UMASK in os.environ:
+        conf.setIfMissing(f"spark.executorEnv.{UMASK}", os.environ[UMASK])
+    return conf.setMaster(master) if master else conf.setIfMissing("spark.master", "local[*]")
 
 
 @contextmanager
@@ -174,17 +187,14 @@ def _java_log() -> Iterator[tuple[int, Path]]:
         os.close(log)
 
 
-def _engine_settings(session: SparkSession, settings: Settings) -> dict[str, str]:
-    tasks = settings.spark_shuffle_partitions or min(settings.spark_buckets, session.sparkContext.defaultParallelism)
-    return {
-        "spark.sql.shuffle.partitions": str(tasks),
-        "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
-        "spark.sql.streaming.stateStore.encodingFormat": "avro",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),
-        "spark.sql.execution.arrow.useLargeVarTypes": "false",
-        # Stateful operators ignore this setting. Unless it is false, Spark starts separate processes for them.
-        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-        "spark.sql.redaction.options.regex": _SECRETS,
-    }
+_ENGINE_SETTINGS: Mapping[str, str] = {
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    "spark.sql.streaming.stateStore.encodingFormat": "avro",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    # Stateful operators ignore this setting. Unless it is false, Spark starts separate processes for them.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+    "spark.sql.redaction.options.regex": _SECRETS,
+}

@@ -1,32 +1,31 @@
 """Levels behind a shuffle: the stages that keep state, run by Spark's transformWithState over key buckets.
 
-Spark stores the state as bytes. Keys, windows, timers and watermarks are the kernel's. Every bucket runs in every
-batch, since each source partition with new messages sends its watermark to all buckets.
+Spark stores the state as bytes. Keys, windows, timers and watermarks are the kernel's. A bucket runs in a batch if it
+has messages, or something due: the driver knows from the bucket's last report when that is.
 """
 
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-
-from msgspec import structs
+from types import TracebackType
+from typing import Self
 
 from ...kernel.stage import StageTask
 from ...kernel.state_backend import Change
-from ...kernel.time.bounds import START
-from ...kernel.time.idle_sources import newly_idle
-from ...kernel.time.input_progress import WatermarkReport
-from ...kernel.time.position import Position
+from ...kernel.time.bounds import END
 from ...systems.provisioning import bootstrap_streams
-from ..lowering.levels import Levels
+from ..batch_report import BatchReport, Due
+from ..batch_times import BatchTimes, StreamTime
+from ..counts import Counts
 from ..lowering.packaging import unpack
 from ..lowering.shipped_plan import ShippedPlan
-from ..rows import EndOfInput, Head, ProcessingTime, Row, Watermark, decode_head, decode_messages
+from ..rows import EndOfInput, Head, Row, decode_head, decode_messages
 from .error_texts import sendable_errors
-from .output_router import RowRouter
-from .outputs import Output, as_rows
+from .output_router import RowRouter, report_row
+from .outputs import Outputs, all_as_rows
 from .stage_feeder import StageFeeder
-from .state_pages import PageIndex, StateBlobs, StatePages
+from .state_pages import StateBlobs, StatePages
+from .task_sinks import TaskSinks
 from .worker_process import this_process
 
 REBUILD_ROWS = 1000
@@ -38,13 +37,11 @@ class _BucketInput:
     """The blocks of one bucket in one batch.
 
     `messages` are (producer, first position, stream, block), in the order of each producer. A block stays packed until
-    it is processed: unpacked it is several times as large. `time` is the processing time, if the batch reports it.
+    it is processed: unpacked it is several times as large.
     """
 
     messages: list[tuple[int, int, str, bytes]] = field(default_factory=list)
-    watermarks: list[Watermark] = field(default_factory=list)
     ended: bool = False
-    time: ProcessingTime | None = None
 
 
 def _bucket_input(blocks: Iterable[bytes]) -> _BucketInput:
@@ -53,44 +50,68 @@ def _bucket_input(blocks: Iterable[bytes]) -> _BucketInput:
         head = decode_head(block)
         if isinstance(head, Head):
             bucket_input.messages.append((head.producer, head.positions[0], head.stream, block))
-        elif isinstance(head, Watermark):
-            bucket_input.watermarks.append(head)
         elif isinstance(head, EndOfInput):
             bucket_input.ended = True
-        elif isinstance(head, ProcessingTime):
-            bucket_input.time = head
     # A shuffle does not preserve the order of rows.
     bucket_input.messages.sort()
     return bucket_input
 
 
-def process_bucket(
-    shipped: ShippedPlan,
-    level: int,
-    bucket: int,
-    blocks: Iterable[bytes],
-    blobs: StateBlobs,
-    output: Output = as_rows,
-) -> list[Row]:
-    """Feed the blocks of one bucket at one level in one batch, and return the rows for later levels. `blobs` holds
-    the bucket's state.
+class LevelTask:
+    """One level of a query in one task of Spark's, which processes the buckets that have something to do.
 
-    The processing time comes from the batch, not from the machine: Spark may run a batch again, which must then make
-    the same rows.
+    `times` are those of the batch. They come from there, not from the machine: Spark may run a batch again, which must
+    then make the same rows. `label` is the address of rows that leave the query. What buckets write out is durable once
+    the context closes without an error.
     """
-    bundle, _ = unpack(shipped)
-    bucket_input = _bucket_input(blocks)
-    pages = StatePages(blobs)
-    pages.reset(bundle.resets)
-    rows: list[Row] = []
-    changes: list[Change] = []
-    with sendable_errors(bundle.plan.name), StageFeeder() as feeder, ExitStack() as stack:
-        for stage in bundle.levels.stages_at(level):
-            bucket_stage = _BucketStage(shipped, stage, bucket, pages, output, stack, bucket_input.time)
-            bucket_stage.process(feeder, bucket_input, rows)
-            changes.extend(bucket_stage.task.state.changes())
-    pages.write(changes)
-    return rows
+
+    def __init__(
+        self, shipped: ShippedPlan, level: int, times: BatchTimes, label: int, outputs: Outputs = all_as_rows
+    ) -> None:
+        self._shipped, self._level, self._times, self._label = shipped, level, times, label
+        self._bundle, _ = unpack(shipped)
+        self._stack = ExitStack()
+        self._output = self._stack.enter_context(outputs())
+        self._sinks = TaskSinks(shipped, self._stack)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._stack.__exit__(type_, error, trace)
+            return
+        with sendable_errors(self._bundle.plan.name), self._stack:
+            self._sinks.flush()
+
+    def process(self, bucket: int, blocks: Iterable[bytes], blobs: StateBlobs) -> list[Row]:
+        """Feed the blocks of one bucket, and return the rows for later levels. `blobs` holds the bucket's state."""
+        bundle, bucket_input = self._bundle, _bucket_input(blocks)
+        pages = StatePages(blobs)
+        if not bucket_input.messages and pages.empty:
+            return []  # the end of input comes to all buckets
+        pages.index.convert(bundle.levels.producers)
+        pages.reset(bundle.resets)
+        rows: list[Row] = []
+        changes: list[Change] = []
+        report, due = BatchReport(), (END, END)
+        with sendable_errors(bundle.plan.name), StageFeeder() as feeder:
+            for stage in bundle.levels.stages_at(self._level):
+                router = RowRouter(self._shipped, stage, bucket, self._label, self._output, self._sinks)
+                bucket_stage = _BucketStage(self._shipped, stage, pages, router, self._times)
+                report.counts.add(Counts(bucket_stage.process(feeder, bucket_input, rows)))
+                due = _sooner(due, bucket_stage.task.progress.next_due())
+                changes.extend(bucket_stage.task.state.changes())
+        report.due[self._level] = {bucket: due}
+        rows.append(report_row(self._label, report))
+        pages.write(changes)
+        return rows
+
+
+def _sooner(one: Due, other: Due) -> Due:
+    return min(one[0], other[0]), min(one[1], other[1])
 
 
 class _BucketStage:
@@ -100,58 +121,52 @@ class _BucketStage:
         self,
         shipped: ShippedPlan,
         stage: str,
-        bucket: int,
         pages: StatePages,
-        output: Output,
-        stack: ExitStack,
-        time: ProcessingTime | None,
+        router: RowRouter,
+        times: BatchTimes,
     ) -> None:
         bundle, _ = unpack(shipped)
-        self._stage, self._pages = bundle.plan.stage(stage), pages
-        position = _position(pages.index, stage, bundle.levels)
-        expected = {stream: bundle.levels.producers[stream] for stream in self._stage.inputs}
-        empty = not pages.index.prefixes
+        self._stage, self._pages, self._times = bundle.plan.stage(stage), pages, times
         self.task = StageTask(
             this_process().program(shipped, stage),
             pages,
-            empty=empty,
-            position=position,
-            producers=expected,
+            empty=not pages.index.prefixes,
+            position=pages.index.position(stage),
+            producers=dict.fromkeys(self._stage.inputs, 1),
             keeps_at_end=bundle.keeps_at_end,
             full=self._is_full,
             hand_over=lambda operator, outputs: self._router.route(operator, outputs, self._rows),
         )
         self._rows: list[Row] = []
-        self._router = RowRouter(shipped, stage, bucket, bucket, output, stack)
+        self._router = router
         self._levels, self._cache = bundle.levels, bundle.cache
-        now, self._since = (START, START) if time is None else (time.time, time.since)
-        self._clock = max(position.clock, now) if bundle.levels.clocked else START
         self._first = bootstrap_streams(bundle.plan)
 
-    def process(self, feeder: StageFeeder, bucket_input: _BucketInput, rows: list[Row]) -> None:
+    def process(self, feeder: StageFeeder, bucket_input: _BucketInput, rows: list[Row]) -> dict[str, dict[str, int]]:
+        """Fire what is due, and process the messages. Returns what was counted."""
+        task, times = self.task, self._times
         read: dict[str, int] = {}
         self._rows = rows
-        while self.task.rebuild(REBUILD_ROWS):
-            self.task.state.evict(self._cache)
-        feeder.run(self.task, self.task.resume)
-        feeder.run(self.task, lambda: self.task.set_clock(self._clock))
+        while task.rebuild(REBUILD_ROWS):
+            task.state.evict(self._cache)
+        feeder.run(task, task.resume)
+        feeder.run(task, lambda: task.set_clock(times.clock))
+        feeder.run(task, lambda: self._set_watermarks(times.before))
         for stream in sorted(self._stage.inputs, key=self._is_read_later):
             for producer, _, of, block in bucket_input.messages:
                 if of == stream:
                     messages = decode_messages(block)
-                    feeder.feed(self.task, stream, producer, messages.positions, messages.records())
+                    feeder.feed(task, stream, producer, messages.positions, messages.records())
                     if stream not in self._levels.forwarded:
                         read[stream] = read.get(stream, 0) + len(messages.positions)
-                    self._router.route_outputs(self.task, rows)
-                    self.task.state.evict(self._cache)
-        feeder.run(self.task, lambda: self._report_watermarks(bucket_input))
+                    self._router.route_outputs(task, rows)
+                    task.state.evict(self._cache)
+        feeder.run(task, lambda: self._set_watermarks(times.after))
         if bucket_input.ended:
-            feeder.run(self.task, self._end)
-        self._router.route_outputs(self.task, rows)
-        self._router.flush()
-        self._router.route_watermarks(self.task, rows)
-        self._router.route_counts(self.task, read, rows)
-        self._pages.index.remember(self._stage.id, self.task.position(), clocked=self._levels.clocked)
+            feeder.run(task, self._end)
+        self._router.route_outputs(task, rows)
+        self._pages.index.remember(self._stage.id, task.position(), clocked=self._levels.clocked)
+        return self._router.counts(task, read)
 
     def _is_full(self) -> bool:
         """False: what a batch changes is committed at its end. Frees the memory of state that is as it was stored."""
@@ -161,42 +176,9 @@ class _BucketStage:
     def _is_read_later(self, stream: str) -> bool:
         return stream not in self._first
 
-    def _report_watermarks(self, bucket_input: _BucketInput) -> None:
-        """Report the producers' watermarks to the stage. All messages of the batch have been fed by now."""
-        watermarks = [watermark for watermark in bucket_input.watermarks if watermark.stream in self._stage.inputs]
-        reports = [(watermark.stream, watermark.producer, watermark.time, watermark.idle) for watermark in watermarks]
-        if self._levels.clocked:
-            reports += self._idle_reports({(watermark.stream, watermark.producer) for watermark in watermarks})
-        self.task.inputs.report_all(reports)
-
-    def _idle_reports(self, heard: AbstractSet[tuple[str, int]]) -> Iterator[WatermarkReport]:
-        """Report the source partitions that have been silent for `idle_after`: they are idle, and their watermark
-        advances with the processing time. `heard` are the producers that have sent a watermark in this batch."""
-        now, inputs = self._clock, self.task.inputs
-        heard_of = self._pages.index.heard.setdefault(self._stage.id, {})
-        for stream in self._stage.inputs:
-            since = heard_of.setdefault(stream, {})
-            waits = {one: wait for one, wait in enumerate(self._levels.patience[stream]) if wait is not None}
-            for producer in waits:  # the time in which no query ran does not count as silence
-                since[producer] = max(since.get(producer, now), self._since)
-            active = {producer for of, producer in heard if of == stream}
-            for producer, passed in newly_idle(since, waits, active, now):
-                yield stream, producer, inputs.idle_watermark(stream, producer, passed), True
+    def _set_watermarks(self, watermarks: Mapping[str, StreamTime]) -> None:
+        self.task.inputs.set_all({name: watermarks[name] for name in self._stage.inputs if name in watermarks})
 
     def _end(self) -> None:
         for stream in self._stage.inputs:
             self.task.inputs.end(stream)
-
-
-def _position(index: PageIndex, stage: str, levels: Levels) -> Position:
-    """The position from which a stage goes on in a bucket. A producer that may not become idle by the plan of today is
-    not idle, though it was in the run before."""
-    position, may_idle = index.position(stage), levels.may_idle
-    return structs.replace(
-        position,
-        idle={stream: [one for one in idle if may_idle(stream, one)] for stream, idle in position.idle.items()},
-        rested={
-            stream: {producer: time for producer, time in rested.items() if may_idle(stream, producer)}
-            for stream, rested in position.rested.items()
-        },
-    )

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..lowering.shipped_plan import ShippedPlan
+    from ..rows import Row
+    from .keyed_level import LevelTask
     from .outputs import Outputs
 
 _cloudpickle: Any = pyspark.cloudpickle  # has no types
@@ -41,6 +43,7 @@ class LevelProcessor(StatefulProcessor):
 
     def __init__(self, shipped: "ShippedPlan", level: int, outputs: "Outputs") -> None:
         self._level = level
+        self._task: LevelTask | None = None
         # Pickled apart: who loads the processor does not load the modules of these.
         self._work = _cloudpickle.dumps((shipped, outputs))
 
@@ -53,7 +56,6 @@ class LevelProcessor(StatefulProcessor):
         import pandas as pd  # noqa: PLC0415
 
         from ..rows import NAMES  # noqa: PLC0415
-        from .keyed_level import process_bucket  # noqa: PLC0415
 
         blocks: list[bytes] = []
         for frame in rows:
@@ -61,12 +63,31 @@ class LevelProcessor(StatefulProcessor):
             if not here.all():
                 yield frame[~here]
             blocks.extend(frame["block"][here])
-        shipped, outputs = _cloudpickle.loads(self._work)
-        with outputs() as output:
-            state = _MapStateBlobs(self._state)
-            new_rows = process_bucket(shipped, self._level, int(key[0]), blocks, state, output)
-        if new_rows:
+        if blocks and (new_rows := self._process(int(key[0]), blocks)):
             yield pd.DataFrame(new_rows, columns=list(NAMES))
 
+    def _process(self, label: int, blocks: list[bytes]) -> "list[Row]":
+        task = self._task = self._task or self._begun(label)
+        try:
+            return task.process(self._buckets.of_label[label], blocks, _MapStateBlobs(self._state))
+        except BaseException as error:
+            self._task = None
+            task.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def _begun(self, label: int) -> "LevelTask":
+        """The level in this task of Spark's, which has come to its first bucket."""
+        from ..batch_times import told  # noqa: PLC0415
+        from ..lowering.packaging import unpack  # noqa: PLC0415
+        from .keyed_level import LevelTask  # noqa: PLC0415
+
+        shipped, outputs = _cloudpickle.loads(self._work)
+        self._buckets = unpack(shipped)[0].buckets
+        # With one address for all, what leaves the query wakes one bucket of this task at each later level.
+        return LevelTask(shipped, self._level, told(), label, outputs)
+
     def close(self) -> None:
-        """Nothing: the outputs of a bucket are closed before its rows are returned."""
+        """Called by Spark behind the last bucket of a task: closes the outputs."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.__exit__(None, None, None)

@@ -8,17 +8,17 @@ from ...systems.partitioner import partition_for
 from ..rows import OUTPUT, Messages, Row, message_blocks
 
 Output = Callable[[Messages, int], Iterable[Row]]
-"""Takes messages that leave the query and the bucket that made them. It writes them, or returns rows that carry them
-to the query's sink."""
+"""Takes messages that leave the query, and the label of the bucket that made them. It writes them, or returns rows that
+carry them to the query's sink."""
 
 Outputs = Callable[[], AbstractContextManager[Output]]
 """Opens an output in a worker, where it is sent as a pickle. If the output closes without an error, all messages that
 it has taken are durable."""
 
 
-def as_rows(messages: Messages, bucket: int) -> Iterator[Row]:
+def as_rows(messages: Messages, label: int) -> Iterator[Row]:
     """The messages as rows of the level OUTPUT, which later levels pass on to the query's sink."""
-    return ((OUTPUT, bucket, block) for block in message_blocks(messages))
+    return ((OUTPUT, label, block) for block in message_blocks(messages))
 
 
 def all_as_rows() -> AbstractContextManager[Output]:

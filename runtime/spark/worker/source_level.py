@@ -1,11 +1,12 @@
 """Level 0: from the sources to the first shuffle, in one pass.
 
 It runs the stages that keep no state and read sources alone. The messages of other sources it forwards to their
-buckets unchanged. It sends the watermark of each source partition to every bucket.
+buckets unchanged. It reports the watermark of each source partition to the driver.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from typing import Protocol
 
 from ....dsl.message import Record
@@ -18,27 +19,21 @@ from ...kernel.time.position import Position
 from ...process.interruptions import INTERRUPTIONS
 from ...state.memory import MemoryStore
 from ...systems.contract import RecordBatch
+from ..batch_report import BatchReport
 from ..counts import Counts
 from ..lowering.levels import producer_number
 from ..lowering.packaging import PlanBundle, unpack
 from ..lowering.shipped_plan import ShippedPlan
-from ..rows import (
-    OUTPUT,
-    EndOfInput,
-    Messages,
-    ProcessingTime,
-    Row,
-    TaskCounts,
-    Watermark,
-    by_bucket,
-    encode,
-    messages_of,
-)
+from ..rows import Messages, Row, by_bucket, messages_of
 from .error_texts import sendable_errors
-from .output_router import RowRouter, watermark_rows
+from .output_router import RowRouter, report_row
 from .outputs import Output, as_rows
 from .stage_feeder import StageFeeder
+from .task_sinks import TaskSinks
 from .worker_process import this_process
+
+MOST_RECORDS, MOST_BYTES = 50_000, 16 << 20
+"""At about so many records of a partition, or bytes of their values, level 0 makes rows of them."""
 
 
 class _SourcePartition(Protocol):
@@ -49,14 +44,20 @@ class _SourcePartition(Protocol):
         ...
 
     def finish(self, rows: list[Row]) -> None:
-        """Add the rows of the watermark and of the counts."""
+        """Add the row of the report."""
         ...
 
 
 def level_zero(
-    shipped: ShippedPlan, stream: str, partition: int, batches: Iterable[RecordBatch], output: Output = as_rows
+    shipped: ShippedPlan,
+    stream: str,
+    partition: int,
+    batches: Iterable[RecordBatch],
+    output: Output = as_rows,
+    most: int = MOST_RECORDS,
 ) -> Iterator[list[Row]]:
-    """Process what one of Spark's batches holds of a source partition, and yield the rows for later levels."""
+    """Process what one of Spark's batches holds of a source partition, and yield the rows for later levels, those of
+    `most` records at a time."""
     bundle, _ = unpack(shipped)
     forwarded = stream in bundle.levels.forwarded
     with sendable_errors(bundle.plan.name), StageFeeder() as feeder, ExitStack() as stack:
@@ -65,7 +66,7 @@ def level_zero(
             if forwarded
             else _ProcessedPartition(shipped, bundle, stream, partition, output, stack)
         )
-        for batch in batches:
+        for batch in _gathered(batches, most):
             rows: list[Row] = []
             source_partition.process(feeder, batch.offsets, batch.records, rows)
             yield rows
@@ -74,20 +75,30 @@ def level_zero(
         yield last_rows
 
 
-def end_of_input_rows(shipped: ShippedPlan) -> list[Row]:
-    """The rows that tell every bucket of every level that the input has ended."""
-    return _rows_for_all(shipped, EndOfInput())
+def _gathered(batches: Iterable[RecordBatch], most: int) -> Iterator[RecordBatch]:
+    """The records in larger batches, since each makes a row for every bucket that has a key of it."""
+    held: list[RecordBatch] = []
+    records = size = 0
+    for batch in batches:
+        held.append(batch)
+        records, size = records + len(batch.records), size + _size(batch)
+        if records >= most or size >= MOST_BYTES:
+            yield _joined(held)
+            held, records, size = [], 0, 0
+    if held:
+        yield _joined(held)
 
 
-def processing_time_rows(shipped: ShippedPlan, time: ProcessingTime) -> list[Row]:
-    """The rows that tell every bucket of every level the processing time."""
-    return _rows_for_all(shipped, time)
+def _joined(held: Sequence[RecordBatch]) -> RecordBatch:
+    if len(held) == 1:
+        return held[0]
+    offsets = list(chain.from_iterable(batch.offsets for batch in held))
+    records = list(chain.from_iterable(batch.records for batch in held))
+    return RecordBatch(held[0].stream, held[0].partition, offsets, records)
 
 
-def _rows_for_all(shipped: ShippedPlan, control: EndOfInput | ProcessingTime) -> list[Row]:
-    bundle, _ = unpack(shipped)
-    levels = range(1, bundle.levels.count)
-    return [(level, bucket, encode(control)) for level in levels for bucket in range(bundle.buckets)]
+def _size(batch: RecordBatch) -> int:
+    return sum(len(value) for _, value, _, _ in batch.records if value is not None)
 
 
 def _watermark_to_report(stream: str, partition: int, watermark: int) -> dict[str, int]:
@@ -113,7 +124,10 @@ class _ProcessedPartition:
         for other in stage.inputs:
             if other != stream:  # the partitions of other inputs have tasks and watermarks of their own
                 self._task.inputs.end(other)
-        self._router = RowRouter(shipped, stage.id, producer, producer % bundle.buckets, output, stack)
+        # What leaves the query passes through all shuffles: any bucket will do.
+        self._label = bundle.buckets.labels[producer % bundle.buckets.count]
+        self._sinks = TaskSinks(shipped, stack)
+        self._router = RowRouter(shipped, stage.id, producer, self._label, output, self._sinks)
 
     def process(self, feeder: StageFeeder, offsets: Sequence[int], records: Sequence[Record], rows: list[Row]) -> None:
         self._read += len(records)
@@ -121,10 +135,10 @@ class _ProcessedPartition:
         self._router.route_outputs(self._task, rows)
 
     def finish(self, rows: list[Row]) -> None:
-        self._router.flush()
-        self._router.route_watermarks(self._task, rows)
+        self._sinks.flush()
         watermark = _watermark_to_report(self._stream, self._partition, self._task.inputs.watermark())
-        self._router.route_counts(self._task, {self._stream: self._read}, rows, watermark)
+        counts = self._router.counts(self._task, {self._stream: self._read})
+        rows.append(report_row(self._label, BatchReport(Counts(counts, watermark))))
 
 
 class _ForwardedPartition:
@@ -132,6 +146,7 @@ class _ForwardedPartition:
 
     def __init__(self, bundle: PlanBundle, stream: str, partition: int, output: Output) -> None:
         self._bundle, self._stream, self._partition, self._output = bundle, stream, partition, output
+        self._label = bundle.buckets.labels[partition % bundle.buckets.count]
         pipeline = bundle.plan.pipeline
         self._source = next(source for source in pipeline.sources if source.stream == stream)
         self._read_times = times_reader(self._source)
@@ -177,7 +192,6 @@ class _ForwardedPartition:
     def finish(self, rows: list[Row]) -> None:
         bundle, failures = self._bundle, self._failures
         watermark = self._high - self._source.out_of_order if self._high > START else START
-        rows.extend(watermark_rows(bundle, Watermark(self._stream, self._partition, watermark)))
         # Messages that do not fail here are counted as given at the level at which the source's stage runs.
         counts = {"read": {self._stream: self._read}, "given": failures.counts, "failed": failures.counts}
         totals = Counts(counts, _watermark_to_report(self._stream, self._partition, watermark))
@@ -185,5 +199,5 @@ class _ForwardedPartition:
             letters = dead_letters(bundle.plan.name)
             totals.by_kind["written"] = {letters: len(failures.dead_letters)}
             messages = messages_of(letters, self._partition, range(len(failures.dead_letters)), failures.dead_letters)
-            rows.extend(self._output(messages, 0))
-        rows.append((OUTPUT, 0, encode(TaskCounts(totals))))
+            rows.extend(self._output(messages, self._label))
+        rows.append(report_row(self._label, BatchReport(totals)))

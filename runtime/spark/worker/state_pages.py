@@ -2,7 +2,8 @@
 
 One call to Spark's store costs as much as hundreds of entries, so entries share pages. The pages of a prefix hold its
 entries by the hash of their keys. A page is read when it is first used in a batch, and written back if it has changed.
-The number of a prefix's pages doubles when they are full on average; the page index has that number.
+The number of a prefix's pages doubles when they are full on average; the page index has that number. A prefix with few
+entries has no page of its own: see `shared_pages`.
 """
 
 import zlib
@@ -13,9 +14,14 @@ from typing import Any, Protocol
 import msgspec
 
 from ...kernel.state_backend import PREFIX_SIZE, Change
+from ...kernel.time.bounds import START
 from ...kernel.time.position import POSITION_BY_OPERATOR, Cursor, Position
+from ...kernel.time.watermark_node import slowest
+from ..key_buckets import MOST
+from .shared_pages import SharedPages
 
-VERSION = 1
+VERSION = 2
+"""In version 1 a position had a watermark for each producer of a stream; now it has one for the whole stream."""
 _ALWAYS = ("producers", *POSITION_BY_OPERATOR)
 """The fields of a position that are saved for every stage."""
 _BY_CLOCK = ("idle", "rested", "clock")
@@ -44,8 +50,9 @@ class StateBlobs(Protocol):
 
 
 class _PrefixSize(msgspec.Struct, array_like=True):
-    """How many pages a prefix has, and how many entries and bytes they hold together. An earlier version did not count
-    the bytes: of its entries those are counted that have changed since, and all of them once the pages have doubled."""
+    """How many pages of its own a prefix has, 0 where it is in a shared one, and how many entries and bytes it has. An
+    earlier version did not count the bytes: of its entries those are counted that have changed since, and all of them
+    once the pages have doubled."""
 
     pages: int = 1
     entries: int = 0
@@ -61,9 +68,10 @@ class _PrefixSize(msgspec.Struct, array_like=True):
 class PageIndex(msgspec.Struct, array_like=True):
     """The pages of each prefix in a bucket, and the positions of its inputs, by stage.
 
-    The fields that `Position` has as well mean the same here. `heard` has the processing time at which each producer of
-    a stream last sent a watermark. `resets` counts how often the state of an operator was removed. The struct is an
-    array in Spark's state store: new fields come last.
+    The fields that `Position` has as well mean the same here. `resets` counts how often the state of an operator was
+    removed. A key's page depends on its hash without the last `shift` bits. There are `shared` pages for prefixes with
+    few entries. The struct is an array in Spark's state store: new fields come last, and one that is no longer used
+    stays.
     """
 
     version: int = VERSION
@@ -84,6 +92,9 @@ class PageIndex(msgspec.Struct, array_like=True):
     built: dict[str, dict[str, int]] = {}
     fired_at_end: dict[str, dict[str, int]] = {}
     cursors: dict[str, dict[str, Cursor]] = {}
+    shift: int = 8
+    shared: int = 1
+    shared_bytes: int = 0
 
     def position(self, stage: str) -> Position:
         """Where the stage was after the last batch of this bucket; the start of all inputs if it was not there yet."""
@@ -103,12 +114,32 @@ class PageIndex(msgspec.Struct, array_like=True):
             for by_operator in self._by_stage(name).values():
                 by_operator.pop(operator, None)
 
+    def convert(self, producers: Mapping[str, int]) -> None:
+        """Convert positions of version 1, where `producers` has the number of each stream's producers."""
+        if self.version == VERSION:
+            return
+        self.version = VERSION
+        self.heard = {}
+        for stage, by_stream in self.producers.items():
+            idle, rested = self.idle.pop(stage, {}), self.rested.pop(stage, {})
+            whole: dict[str, dict[int, int]] = {}
+            for stream, marks in by_stream.items():
+                # Before all producers had reported, the stream had no watermark.
+                if len(marks) == producers.get(stream):
+                    resting = dict.fromkeys(idle.get(stream, ()), START) | rested.get(stream, {})
+                    least, _ = slowest(
+                        (max(resting.get(one, mark), mark), one in resting) for one, mark in marks.items()
+                    )
+                    whole[stream] = {0: least}
+            self.producers[stage] = whole
+
     def _by_stage(self, name: str) -> dict[str, Any]:
         """The values of a field of `Position`, by stage."""
         by_stage: dict[str, Any] = getattr(self, "clocks" if name == "clock" else name)
         return by_stage
 
 
+_SHIFT = MOST.bit_length() - 1
 _INDEX = b"\0index"
 _index_decoder = msgspec.msgpack.Decoder(PageIndex)
 _page_decoder = msgspec.msgpack.Decoder(dict[bytes, bytes])
@@ -116,13 +147,16 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class StatePages:
-    """The state backend of a bucket: the kernel's state reads its entries here, and its changes are written here."""
+    """The state backend of a bucket: the kernel's state reads its entries here, and its changes are written here. It is
+    `empty` if nothing was written before."""
 
     def __init__(self, blobs: StateBlobs) -> None:
         self._blobs = blobs
         data = blobs.get(_INDEX)
-        self.index = PageIndex() if data is None else _index_decoder.decode(data)
+        self.empty = data is None
+        self.index = PageIndex(shift=_SHIFT) if data is None else _index_decoder.decode(data)
         self._loaded: dict[bytes, dict[bytes, bytes]] = {}
+        self._shared = SharedPages(blobs, self.index.shared)
 
     def _name(self, prefix: bytes, number: int) -> bytes:
         return prefix + number.to_bytes(3, "big")
@@ -138,11 +172,20 @@ class StatePages:
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
         """The value of a key, from its page; None if there is none."""
         size = self.index.prefixes.get(prefix)
-        return None if size is None else self._page(prefix, _slot(key, size.pages)).get(key)
+        if size is None:
+            return None
+        return self._page_of(prefix, key, size).get(key)
+
+    def _page_of(self, prefix: bytes, key: bytes, size: _PrefixSize) -> dict[bytes, bytes]:
+        if not size.pages:
+            return self._shared.entries(prefix)
+        return self._page(prefix, _slot(key, size.pages, self.index.shift))
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The entries under a prefix, in the order of their keys. Reads all its pages."""
         size = self.index.prefixes.get(prefix)
+        if size is not None and not size.pages:
+            return iter(sorted(self._shared.entries(prefix).items()))
         pages = range(size.pages if size else 0)
         return iter(sorted(chain.from_iterable(self._page(prefix, number).items() for number in pages)))
 
@@ -172,30 +215,48 @@ class StatePages:
         """Apply changes, and write back the changed pages and the index."""
         by_prefix: dict[bytes, dict[bytes, bytes | None]] = {}
         for prefix, key, value in changes:
-            entries = by_prefix.setdefault(prefix, {})
             if key is None:
-                entries.update(dict.fromkeys([name for name, _ in self.scan(prefix)]))
+                by_prefix[prefix] = {name: None for name, _ in self.scan(prefix)}
             else:
-                entries[key] = value
+                by_prefix.setdefault(prefix, {})[key] = value
         for prefix, entries in by_prefix.items():
-            if entries:
-                self._write_prefix(prefix, entries)
+            size = self.index.prefixes.setdefault(prefix, _PrefixSize(pages=0)) if entries else None
+            if size is not None:
+                (self._write_prefix if size.pages else self._write_shared)(prefix, size, entries)
+        self._fit_shared()
+        self._shared.write()
         self._blobs.put(_INDEX, _encode(self.index))
 
-    def _write_prefix(self, prefix: bytes, changes: Mapping[bytes, bytes | None]) -> None:
-        size = self.index.prefixes.setdefault(prefix, _PrefixSize())
+    def _write_shared(self, prefix: bytes, size: _PrefixSize, changes: Mapping[bytes, bytes | None]) -> None:
+        """Change a prefix that is in a shared page. Once it has more than a few entries, it gets pages of its own."""
+        entries, before = dict(self._shared.entries(prefix)), size.bytes
+        for key, value in changes.items():
+            _change(size, entries, key, value)
+        few = size.entries <= FULL // 4 and size.bytes <= FULL_BYTES // 4
+        self._shared.put(prefix, entries if few else {})
+        self.index.shared_bytes += (size.bytes if few else 0) - before
+        if not size.entries:
+            del self.index.prefixes[prefix]
+        elif not few:
+            size.pages = 1
+            self._loaded[self._name(prefix, 0)] = entries
+            for number in sorted(self._spread(prefix, size) if size.full else {0}):
+                self._write_page(prefix, number)
+
+    def _fit_shared(self) -> None:
+        """Double the number of shared pages until they are not full."""
+        pages = 1 if not self.index.shared_bytes else self.index.shared
+        while self.index.shared_bytes > FULL_BYTES * pages:
+            pages *= 2
+        if pages != self.index.shared:
+            self._shared.spread(pages)
+            self.index.shared = pages
+
+    def _write_prefix(self, prefix: bytes, size: _PrefixSize, changes: Mapping[bytes, bytes | None]) -> None:
         touched = set()
         for key, value in changes.items():
-            number = _slot(key, size.pages)
-            page = self._page(prefix, number)
-            before = page.pop(key, None)
-            if before is not None:
-                size.entries -= 1
-                size.bytes = max(0, size.bytes - len(key) - len(before))
-            if value is not None:
-                page[key] = value
-                size.entries += 1
-                size.bytes += len(key) + len(value)
+            number = _slot(key, size.pages, self.index.shift)
+            _change(size, self._page(prefix, number), key, value)
             touched.add(number)
         if size.full:
             touched = self._spread(prefix, size)
@@ -213,7 +274,7 @@ class StatePages:
         for number in range(size.pages):
             self._loaded[self._name(prefix, number)] = {}
         for key, value in entries:
-            self._loaded[self._name(prefix, _slot(key, size.pages))][key] = value
+            self._loaded[self._name(prefix, _slot(key, size.pages, self.index.shift))][key] = value
         return set(range(size.pages))
 
     def _write_page(self, prefix: bytes, number: int) -> None:
@@ -225,12 +286,27 @@ class StatePages:
             self._blobs.remove(name)
 
     def _clear(self, prefix: bytes, size: _PrefixSize) -> None:
+        if not size.pages:
+            self._shared.put(prefix, {})
+            self.index.shared_bytes -= size.bytes
         for number in range(size.pages):
             self._blobs.remove(self._name(prefix, number))
             self._loaded.pop(self._name(prefix, number), None)
         del self.index.prefixes[prefix]
 
 
-def _slot(key: bytes, pages: int) -> int:
+def _slot(key: bytes, pages: int, shift: int) -> int:
     # The low bits of the hash have chosen the bucket, so they are the same for all keys of this bucket.
-    return (zlib.crc32(key) >> 8) % pages
+    return (zlib.crc32(key) >> shift) % pages
+
+
+def _change(size: _PrefixSize, page: dict[bytes, bytes], key: bytes, value: bytes | None) -> None:
+    """Set the value of a key in the page that it is in, or remove it, and count that."""
+    before = page.pop(key, None)
+    if before is not None:
+        size.entries -= 1
+        size.bytes = max(0, size.bytes - len(key) - len(before))
+    if value is not None:
+        page[key] = value
+        size.entries += 1
+        size.bytes += len(key) + len(value)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 GAP = timedelta(milliseconds=10)
-SMALL = Settings(spark_batch_records=100, spark_buckets=4)
+SMALL = Settings(spark_batch_records=200, spark_buckets=4)
 
 
 def time_of(line: str) -> int:
@@ -203,7 +203,7 @@ def test_a_function_that_raises_stops_the_run_and_names_the_users_line(tmp_path:
 def test_a_changed_pipeline_is_refused_before_anything_starts(tmp_path: Path, spark: "SparkSession") -> None:
     system = written(tmp_path, ["a 1"])
     run(visits(), engine="spark", system=system, until="end", spark=spark)
-    with pytest.raises(PlanError, match="spark_buckets: was 8, is 3"):
+    with pytest.raises(PlanError, match="spark_buckets: was 64, is 3"):
         run(visits(), engine="spark", system=system, until="end", spark=spark, settings=Settings(spark_buckets=3))
 
 

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from engines.targets import write
 from fluvial.dsl import FluvialError, Pipeline, UsageError
-from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.spark.query.session import session_for
 from fluvial.runtime.systems import LogSystem
@@ -27,7 +26,7 @@ def what_is_no_session(folder: Path) -> object:  # noqa: ARG001
     refusals = []
     for given in (3, object()):
         try:
-            with session_for(given, Settings()):
+            with session_for(given):
                 raise AssertionError(given)
         except UsageError as error:
             refusals.append(str(error))
@@ -35,19 +34,25 @@ def what_is_no_session(folder: Path) -> object:  # noqa: ARG001
 
 
 def runs_that_overlap(folder: Path) -> object:  # noqa: ARG001
-    """They share one Spark, which the last one stops; Ctrl-C stays with this process."""
+    """They share one Spark, which the last one stops; Ctrl-C stays with this process. What spark-submit was told is
+    kept."""
+    os.environ["PYSPARK_SUBMIT_ARGS"] = "--master local[7] --name theirs --conf spark.log.level=FATAL pyspark-shell"
     handler = signal.getsignal(signal.SIGINT)
     first, second = ExitStack(), ExitStack()
-    one = first.enter_context(session_for("local[2]", Settings(spark_shuffle_partitions=3)))
-    other = second.enter_context(session_for(None, Settings(spark_shuffle_partitions=5)))
+    one = first.enter_context(session_for("local[2]"))
+    other = second.enter_context(session_for(None))
     name = "spark.sql.shuffle.partitions"
+    one.conf.set(name, "3")
+    other.conf.set(name, "5")
     tasks = [one.conf.get(name), other.conf.get(name)]
+    told = one.sparkContext.getConf()
+    kept = [told.get(f"spark.{key}") for key in ("app.name", "log.level", "ui.enabled", "master")]
     first.close()
     left = other.range(3).count()
     second.close()
     gateway: Any = SparkContext._gateway
     apart = os.getpgid(gateway.proc.pid) != os.getpgid(0)
-    return [tasks, left, other.sparkContext._jsc is None, signal.getsignal(signal.SIGINT) == handler, apart]
+    return [tasks, kept, left, other.sparkContext._jsc is None, signal.getsignal(signal.SIGINT) == handler, apart]
 
 
 def a_session_that_is_stopped(folder: Path) -> object:
@@ -68,11 +73,11 @@ def a_java_that_is_killed(folder: Path) -> object:
     """The next run starts another, which the one that has lost it does not stop."""
     system = LogSystem(folder / "log", fsync=False)
     lost = ExitStack()
-    lost.enter_context(session_for(None, Settings()))
+    lost.enter_context(session_for(None))
     gateway: Any = SparkContext._gateway
     gateway.proc.kill()
     gateway.proc.wait()
-    with session_for(None, Settings()) as session:
+    with session_for(None) as session:
         lost.close()
         left = session.range(3).count()
     same = SparkContext._gateway is gateway

@@ -14,13 +14,20 @@ from engines.targets import with_remote_rows
 from fluvial.dsl.message import Record
 from fluvial.planner import Plan, plan
 from fluvial.runtime.kernel.state_cache import Size
+from fluvial.runtime.kernel.time.bounds import END
+from fluvial.runtime.spark.batch_report import BatchReport
+from fluvial.runtime.spark.batch_times import BatchTimes
 from fluvial.runtime.spark.counts import Counts
+from fluvial.runtime.spark.key_buckets import KeyBuckets
+from fluvial.runtime.spark.lowering.levels import Levels
 from fluvial.runtime.spark.lowering.lowering import components, has_loop, levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
-from fluvial.runtime.spark.rows import OUTPUT, Messages, ProcessingTime, Row, TaskCounts, decode
-from fluvial.runtime.spark.worker.keyed_level import process_bucket
-from fluvial.runtime.spark.worker.source_level import end_of_input_rows, level_zero, processing_time_rows
+from fluvial.runtime.spark.query.query_times import QueryTimes, TimesRecord
+from fluvial.runtime.spark.rows import OUTPUT, Messages, Row, TaskReport, decode
+from fluvial.runtime.spark.worker.control_rows import due_rows, end_rows
+from fluvial.runtime.spark.worker.keyed_level import LevelTask
+from fluvial.runtime.spark.worker.source_level import level_zero
 from fluvial.runtime.systems.contract import RecordBatch
 from generators.building import build
 from generators.cases import Case, Pieces
@@ -45,52 +52,95 @@ class Blobs:
         self.data.pop(name, None)
 
 
+class Asked:
+    """What the driver has asked for: a batch from this time on."""
+
+    file = ""
+
+    def __init__(self) -> None:
+        self.since = END
+
+    def request(self, since: int) -> None:
+        self.since = since
+
+
 @dataclass
 class Query:
-    """One connected part of a plan, its state by level and bucket, what it has written, the time by its clock, since
-    when silence counts, and whether buckets are given their blocks backwards."""
+    """One connected part of a plan, its state by level and bucket, what it has written, the time by its clock, what its
+    driver keeps, and whether buckets are given their blocks backwards."""
 
     plan: Plan
     shipped: ShippedPlan
-    count: int
+    levels: Levels
+    buckets: KeyBuckets
     sources: list[str]
     state: dict[tuple[int, int], Blobs] = field(default_factory=lambda: defaultdict(Blobs))
     written: Outputs = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     now: int = 0
-    since: int = 0
     backwards: bool = True
+    record: TimesRecord = field(default_factory=TimesRecord)
+    asked: Asked = field(default_factory=Asked)
+    batches: int = 0
+    entered: dict[int, int] = field(default_factory=dict)
+    """The rows that each level was given in the last batch."""
 
-    def batch(self, ranges: list[RecordBatch], *, end: bool = False, tick: bool = False) -> None:
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self, *, catches_up: bool = False) -> None:
+        """Begin another run on the same checkpoint."""
+        self.times = QueryTimes(
+            self.plan, self.levels, self.record, _kept, self.asked, lambda: self.now, catches_up=catches_up, step=1
+        )
+        self.times.start()
+
+    def batch(self, ranges: list[RecordBatch], *, end: bool = False) -> None:
+        """One micro-batch, and those without messages that the driver asks for behind it."""
+        self.one_batch(ranges, end=end)
+        while self.asked.since <= 0 and not end:
+            self.one_batch([])
+
+    def one_batch(self, ranges: list[RecordBatch], *, end: bool = False) -> None:
         """One micro-batch: level 0 for each range as a task of its own, then the levels by bucket."""
-        del tick  # the time is told in each batch
-        rows = processing_time_rows(self.shipped, ProcessingTime(self.now, self.since))
-        rows += end_of_input_rows(self.shipped) if end else []
+        times = self.times.begin(self.batches)
+        rows = due_rows(self.shipped, times.due)
+        rows += end_rows(self.shipped) if end else []
         for found in ranges:
-            for made in level_zero(self.shipped, found.stream, found.partition, _pieces(found)):
+            for made in level_zero(self.shipped, found.stream, found.partition, _pieces(found), most=2):
                 rows += made
-        for level in range(1, self.count):
-            rows = self._level(level, rows)
+        for level in range(1, self.levels.count):
+            rows = self._level(level, rows, times)
+        report = BatchReport()
         for level, _, block in rows:
             assert level == OUTPUT
             found = decode(block)
-            assert isinstance(found, Messages | TaskCounts)
-            if isinstance(found, TaskCounts):
-                self.counts.add(found.counts)
+            assert isinstance(found, Messages | TaskReport)
+            if isinstance(found, TaskReport):
+                report.add(found.report)
             else:
                 self.written.setdefault(found.stream, []).extend(OutputMessage(*record) for record in found.records())
+        self.counts.add(report.counts)
+        self.times.finish(self.batches, report)
+        self.batches += 1
 
-    def _level(self, level: int, rows: list[Row]) -> list[Row]:
+    def _level(self, level: int, rows: list[Row], times: BatchTimes) -> list[Row]:
         passed = [row for row in rows if row[0] != level]
         mine: dict[int, list[bytes]] = defaultdict(list)
-        for found, bucket, block in rows:
+        for found, label, block in rows:
             if found == level:
-                mine[bucket].append(block)
-        for bucket, blocks in sorted(mine.items()):
-            # A shuffle keeps no order between the tasks that feed it.
-            given = blocks[::-1] if self.backwards else blocks
-            passed += process_bucket(self.shipped, level, bucket, given, self.state[(level, bucket)])
+                mine[self.buckets.of_label[label]].append(block)
+        self.entered[level] = sum(map(len, mine.values()))
+        with LevelTask(self.shipped, level, times, self.buckets.labels[0]) as task:
+            for bucket, blocks in sorted(mine.items()):
+                # A shuffle keeps no order between the tasks that feed it.
+                given = blocks[::-1] if self.backwards else blocks
+                passed += task.process(bucket, given, self.state[(level, bucket)])
         return passed
+
+
+def _kept(_: TimesRecord) -> None:
+    """The record stays in memory."""
 
 
 def _pieces(batch: RecordBatch) -> Iterator[RecordBatch]:
@@ -100,15 +150,14 @@ def _pieces(batch: RecordBatch) -> Iterator[RecordBatch]:
         yield RecordBatch(batch.stream, batch.partition, batch.offsets[part], batch.records[part])
 
 
-def queries(made: Plan, resets: Mapping[str, int] | None = None) -> list[Query]:
+def queries(made: Plan, resets: Mapping[str, int] | None = None, buckets: int = BUCKETS) -> list[Query]:
     """The queries that the engine would start; `resets` says how often the state of operators was removed."""
-    found = []
+    found, key_buckets = [], KeyBuckets(buckets)
     for stages in components(made):
-        told = levels(made, stages, BUCKETS)
+        told = levels(made, stages, buckets)
         names = [name for stage in stages for name in stage.inputs if made.stream(name).kind == "source"]
-        found.append(
-            Query(made, _packed(PlanBundle(made, told, BUCKETS, Size(2, 1 << 20), resets or {})), told.count, names)
-        )
+        shipped = _packed(PlanBundle(made, told, key_buckets, Size(2, 1 << 20), resets or {}))
+        found.append(Query(made, shipped, told, key_buckets, names))
     return found
 
 
@@ -157,6 +206,7 @@ def lowered_in_runs(case: Case, pieces: Pieces, ends: Collection[int]) -> Output
                 offsets[stream, partition] += 1
             if number in ends:
                 query.batch([], end=True)
+                query.restart()
         query.batch([], end=True)
         for stream, messages in query.written.items():
             outputs.setdefault(stream, []).extend(messages)

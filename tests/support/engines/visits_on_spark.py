@@ -30,7 +30,7 @@ def visits(name: str) -> Pipeline:
     return pipeline
 
 
-def small(folder: Path, batch_records: int = 100) -> Settings:
+def small(folder: Path, batch_records: int = 400) -> Settings:
     """Several batches, and little work in each."""
     return Settings(state_dir=str(folder), spark_batch_records=batch_records, spark_buckets=2)
 

@@ -29,5 +29,6 @@ def changed(query: Query, pipeline: Pipeline, resets: Mapping[str, int] | None =
     """What goes on with a query's state, of another pipeline; `resets` says how often operators were reset."""
     (after,) = queries(plan_on(pipeline, {name: query.plan.stream(name).partitions for name in query.sources}), resets)
     after.state, after.written, after.counts = query.state, query.written, query.counts
-    after.now, after.since = query.now, query.since
+    after.now, after.record, after.batches = query.now, query.record, query.batches
+    after.restart()
     return after

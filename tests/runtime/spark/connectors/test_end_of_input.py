@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from fluvial.runtime.spark.connectors.end_of_input import EndOptions, EndStreamReader, offsets_left
 from fluvial.runtime.spark.connectors.kafka_format import offsets_text
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
-from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition, ProcessingTimePartition
+from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition
 
 STARTS = {"in": [0, 3], "other": [0]}
 ENDS = {"in": [5, 3], "other": [2]}
@@ -98,12 +98,8 @@ def test_what_is_left_counts_no_partition_that_is_ahead(query: Query) -> None:
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_run_that_catches_up_tells_the_clock_and_no_end(query: Query, at_once: bool) -> None:
+def test_a_run_that_catches_up_reports_no_end(query: Query, at_once: bool) -> None:
     query.planned([5, 3], [2])
-    options = EndOptions(str(query.checkpoint), STARTS, ENDS, at_once, ShippedPlan("", b""), True, True)
-    source, start = EndStreamReader(options), {"ends": 1, "time": 1000, "since": 400}
-    end = source.latestOffset(start, ReadAllAvailable())
-    (clock,) = source.partitions(start, end)
-    assert isinstance(clock, ProcessingTimePartition)
-    assert (end["ends"], clock.since) == (1, 400)
-    assert source.latestOffset(end, ReadAllAvailable()) == end
+    options = EndOptions(str(query.checkpoint), STARTS, ENDS, at_once, ShippedPlan("", b""), catches_up=True)
+    start = {"ends": 1, "requests": 4}
+    assert EndStreamReader(options).latestOffset(start, ReadAllAvailable()) == start

@@ -3,15 +3,17 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the source is one of Spark's")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from fluvial.dsl import SystemProblem
-from fluvial.runtime.spark.connectors.log_source import LogOptions, LogRange, LogStreamReader
+from fluvial.runtime.spark.connectors.log_source import LogOptions, LogRange, LogStreamReader, shares
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
-from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition, ProcessingTimePartition
+from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition
 
 ALL = ReadAllAvailable()
 
@@ -33,8 +35,20 @@ def batches(source: LogStreamReader, start: dict[str, Any]) -> list[list[Any]]:
 def test_the_last_batch_of_a_run_to_the_end_ends_the_input() -> None:
     source = reader(closing=True, ends=[15, 3])
     first, last = batches(source, source.initialOffset())
-    assert first == [LogRange("in", 0, 0, 10), LogRange("in", 1, 0, 3)]
-    assert last == [LogRange("in", 0, 10, 15), EndOfInputPartition(1)]
+    assert first == [LogRange("in", 0, 0, 7), LogRange("in", 1, 0, 3)]
+    assert last == [LogRange("in", 0, 7, 15), EndOfInputPartition(1)]
+
+
+@given(st.dictionaries(st.integers(0, 9), st.integers(-3, 20), max_size=8), st.integers(1, 50))
+def test_a_batch_is_bounded_as_a_whole_and_takes_as_much_as_it_may(waiting: dict[int, int], most: int) -> None:
+    shared = shares(waiting, most)
+    left = sum(max(0, count) for count in waiting.values())
+    assert sum(shared.values()) == min(most, left)
+    assert all(0 <= shared[key] <= max(0, count) for key, count in waiting.items())
+    # Whoever gets less than another waits for no more than it gets.
+    assert all(
+        shared[one] >= shared[other] - 1 or shared[one] == max(0, waiting[one]) for one in waiting for other in waiting
+    )
 
 
 def test_a_run_to_the_end_without_anything_new_ends_the_input_all_the_same() -> None:
@@ -70,12 +84,3 @@ def test_a_bootstrap_stream_is_read_before_the_others(ends: dict[str, list[int]]
     assert first == [LogRange("rates", 0, 3, 13)]
     assert second == [LogRange("rates", 0, 13, 15)]
     assert third == [LogRange("orders", 0, 2, 12), *([EndOfInputPartition(1)] if ends else [])]
-
-
-def test_a_run_that_catches_up_looks_at_the_clock_once_without_anything_new() -> None:
-    told = LogOptions("log", {"in": [0]}, {"in": [5]}, False, 10, ShippedPlan("", b""), clocked=True, catches_up=True)
-    (only,) = batches(LogStreamReader(told), {"streams": {"in": [5]}, "ends": 0, "time": 1000, "since": 400})
-    (clock,) = only
-    assert isinstance(clock, ProcessingTimePartition)
-    assert clock.time > 1000
-    assert clock.since == 400  # the time in which nothing ran counts as silence

@@ -17,6 +17,7 @@ from fluvial.dsl import Pipeline, SystemProblem, UnsupportedError, resource
 from fluvial.planner import plan
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.pipeline_loader import load_pipeline
+from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack, write_shipped_plan
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
@@ -27,7 +28,9 @@ def shipped(folder: Path) -> ShippedPlan:
     pipeline = Pipeline("copy")
     pipeline.stream("in", value=str).send_to(folder.name)
     made = plan(pipeline)
-    return write_shipped_plan(pack(PlanBundle(made, levels(made, list(made.stages), 1), 1, Size(1, 1))), folder)
+    return write_shipped_plan(
+        pack(PlanBundle(made, levels(made, list(made.stages), 1), KeyBuckets(1), Size(1, 1))), folder
+    )
 
 
 def test_a_plan_is_read_from_the_file_it_was_written_to(tmp_path: Path) -> None:
@@ -62,7 +65,7 @@ class Connection:
 
 def packed(pipeline: Pipeline) -> ShippedPlan:
     made = plan(pipeline)
-    return pack(PlanBundle(made, levels(made, list(made.stages), 1), 1, Size(1, 1)))
+    return pack(PlanBundle(made, levels(made, list(made.stages), 1), KeyBuckets(1), Size(1, 1)))
 
 
 def test_a_client_that_is_open_is_refused_with_what_to_do() -> None:
@@ -121,7 +124,7 @@ def test_what_protoc_has_generated_goes_along(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "sent.py").write_text(SENT)
     made = plan(load_pipeline(str(tmp_path / "sent.py")))
     assert import_module("sent_pb2").Sent.DESCRIPTOR.full_name == "shop.Sent"
-    data = pack(PlanBundle(made, levels(made, list(made.stages), 1), 1, Size(1, 1))).data
+    data = pack(PlanBundle(made, levels(made, list(made.stages), 1), KeyBuckets(1), Size(1, 1))).data
     path = os.pathsep.join(entry for entry in sys.path if entry != str(tmp_path))
     command = [sys.executable, "-c", RECEIVED]
     done = subprocess.run(
@@ -179,12 +182,13 @@ import os, pickle, subprocess, sys
 from fluvial.planner import plan
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.spark.query import session
+from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
 from fluvial.runtime.pipeline_loader import load_pipeline
 
 made = plan(load_pipeline("queue.py"))
-data = pickle.dumps(pack(PlanBundle(made, levels(made, list(made.stages), 1), 1, Size(1, 1))))
+data = pickle.dumps(pack(PlanBundle(made, levels(made, list(made.stages), 1), KeyBuckets(1), Size(1, 1))))
 session.share_python_paths()
 worker = subprocess.run([sys.executable, "-m", "worker_of_spark"], input=data, capture_output=True)
 print(worker.stdout.decode(), worker.stderr.decode())

@@ -34,7 +34,7 @@ from fluvial.runtime.preflight.requirements import missing
 from fluvial.runtime.spark import engine
 from fluvial.runtime.spark.atomic_file import write
 from fluvial.runtime.spark.engine import check_checkpoints
-from fluvial.runtime.spark.lowering.lowering import components, levels
+from fluvial.runtime.spark.lowering.lowering import components
 from fluvial.runtime.spark.query.checkpoint_record import (
     FILE,
     QueryCheckpoint,
@@ -63,14 +63,8 @@ def found(
     """The checkpoint of a plan's only query, or that of a `part`, in which a batch was planned if it has `begun`."""
     settings = Settings(spark_buckets=buckets)
     (stages,) = components(made) if part is None else [part]
-    record = wanted_record(made, stages, levels(made, stages, buckets), settings)
-    kept = find_checkpoint(
-        made,
-        record,
-        made.fingerprint(buckets, [stage.id for stage in stages]),
-        root,
-        "fluvial reset test_checkpoint_record.py --engine spark",
-    )
+    reset = "fluvial reset test_checkpoint_record.py --engine spark"
+    kept = find_checkpoint(made, wanted_record(made, stages, settings), buckets, root, reset)
     if begun:
         (kept.checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
         (kept.checkpoint / "offsets" / "0").touch()

@@ -27,7 +27,6 @@ from pyspark.sql import SparkSession
 from engines import sessions
 from explained import error_of
 from fluvial.dsl import SystemProblem, UsageError
-from fluvial.planner import Settings
 from fluvial.runtime.preflight.requirements import missing
 from fluvial.runtime.spark.query import session as sessions_of_runs
 from fluvial.runtime.spark.query.java_process import _Starting, forget_ended_java
@@ -73,7 +72,7 @@ def test_java_that_an_interrupt_meets_in_its_start_ends_at_once(no_java: Callabl
     thread = threading.Thread(target=interrupt)
     thread.start()
     try:
-        with pytest.raises(KeyboardInterrupt), session_for(None, Settings()):
+        with pytest.raises(KeyboardInterrupt), session_for(None):
             pytest.fail("there is no Java")
     finally:
         signal.signal(signal.SIGINT, before)
@@ -91,7 +90,7 @@ def test_java_that_is_given_up_before_it_is_there_ends_as_soon_as_it_is() -> Non
 
 def test_what_java_says_goes_to_a_file(no_java: Callable[[str], Path]) -> None:
     no_java("echo no Java in sight >&2; exit 1")
-    error = error_of(lambda: session_for(None, Settings()).__enter__(), SystemProblem)
+    error = error_of(lambda: session_for(None).__enter__(), SystemProblem)
     assert str(error).startswith("Spark does not start: ")
     (name,) = re.findall(r"see what it said in (\S+\.log); Spark needs Java 17", str(error))
     assert Path(name).read_text() == "no Java in sight\n"
@@ -113,7 +112,7 @@ def test_while_java_starts_whoever_makes_a_session_waits_and_standard_error_is_l
 
     before = os.fstat(2)
     monkeypatch.setattr(sessions_of_runs, "launch_java", look)
-    error = error_of(lambda: session_for(None, Settings()).__enter__(), SystemProblem)
+    error = error_of(lambda: session_for(None).__enter__(), SystemProblem)
     Path(re.findall(r"\S+\.log", str(error))[0]).unlink()
     assert free == [False, False]
     assert errors == [before]
@@ -190,8 +189,9 @@ def test_runs_at_the_same_time_have_their_own_settings_and_change_none_of_the_us
     spark.conf.set("spark.sql.streaming.minBatchesToRetain", "7")
     try:
         before = spark.conf.getAll
-        first, second = (session_for(spark, Settings(spark_shuffle_partitions=tasks)) for tasks in (3, 5))
-        with first as one, second as other:
+        with session_for(spark) as one, session_for(spark) as other:
+            one.conf.set(TASKS, "3")
+            other.conf.set(TASKS, "5")
             assert [session.conf.get(TASKS) for session in (one, other, spark)] == ["3", "5", "2"]
             assert one.conf.get("spark.sql.streaming.minBatchesToRetain") == "7"
         assert spark.conf.getAll == before
@@ -214,7 +214,7 @@ def test_a_run_starts_a_spark_and_finds_those_that_are_there(tmp_path: Path) -> 
     seen = [json.loads(line) for line in found.stdout.splitlines()]
     assert seen == [
         [True, True, True],
-        [["3", "5"], 3, True, True, True],
+        [["3", "5"], ["theirs", "FATAL", "false", "local[2]"], 3, True, True, True],
         ["the session handed in as spark= is stopped", {"out": 1}],
         [3, False, {"out": 1}],
     ], found.stderr

@@ -9,6 +9,7 @@ import pyspark.cloudpickle
 from fluvial.dsl import Pipeline
 from fluvial.planner import plan
 from fluvial.runtime.kernel.state_cache import Size
+from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
 from fluvial.runtime.spark.worker.level_processor import LevelProcessor
@@ -28,7 +29,7 @@ def test_a_process_that_asks_for_the_names_of_the_state_loads_neither_the_kernel
     pipeline.stream("in", value=str).map(str.upper).send_to("out")
     planned = plan(pipeline)
     found = levels(planned, list(planned.stages), 4)
-    shipped = pack(PlanBundle(planned, found, 4, Size(1, 1)))
+    shipped = pack(PlanBundle(planned, found, KeyBuckets(4), Size(1, 1)))
     processor = _cloudpickle.dumps(LevelProcessor(shipped, 1, all_as_rows))
     done = subprocess.run([sys.executable, "-c", LOADED], input=processor, capture_output=True, check=True)
     assert done.stdout.split() == []

@@ -1,7 +1,7 @@
 """Where the outputs of a stage go in a Spark task: to rows, and to sinks, which are flushed before they hold much."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -15,14 +15,17 @@ from fluvial.planner import plan
 from fluvial.runtime.kernel.output_buffer import HAND_OVER_COUNT
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.output_routes import MOST_IN_SINKS
+from fluvial.runtime.spark.batch_times import BatchTimes
+from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.lowering import components, levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.spark.rows import Messages, Row
-from fluvial.runtime.spark.worker.keyed_level import process_bucket
+from fluvial.runtime.spark.worker.control_rows import end_rows
+from fluvial.runtime.spark.worker.keyed_level import LevelTask
 from fluvial.runtime.spark.worker.output_router import RowRouter
 from fluvial.runtime.spark.worker.outputs import as_rows
-from fluvial.runtime.spark.worker.source_level import end_of_input_rows
+from fluvial.runtime.spark.worker.task_sinks import TaskSinks
 from fluvial.runtime.systems.contract import RecordBatch
 
 
@@ -54,7 +57,7 @@ def shipped_with(name: str, *sinks: Holding) -> ShippedPlan:
         numbers.sink(sink, id=f"held-{number}")
     made = plan(pipeline, partitions={"in": 1})
     (stages,) = components(made)
-    return replace(pack(PlanBundle(made, levels(made, stages, 1), 1, Size(2, 1), {})), run=name)
+    return replace(pack(PlanBundle(made, levels(made, stages, 1), KeyBuckets(1), Size(2, 1), {})), run=name)
 
 
 def sink_of(shipped: ShippedPlan) -> Any:
@@ -62,12 +65,18 @@ def sink_of(shipped: ShippedPlan) -> Any:
     return unpack(shipped)[0].plan.pipeline.sinks[0].sink
 
 
-@contextmanager
-def routing(shipped: ShippedPlan) -> Iterator[RowRouter]:
+class Routing:
     """What routes the messages of one task of a plan."""
-    bundle, _ = unpack(shipped)
+
+    def __init__(self, shipped: ShippedPlan, stack: ExitStack) -> None:
+        stage, sinks = unpack(shipped)[0].plan.stages[0].id, TaskSinks(shipped, stack)
+        self.route, self.flush = RowRouter(shipped, stage, 0, 0, as_rows, sinks).route, sinks.flush
+
+
+@contextmanager
+def routing(shipped: ShippedPlan) -> Iterator[Routing]:
     with ExitStack() as stack:
-        yield RowRouter(shipped, bundle.plan.stages[0].id, 0, 0, as_rows, stack)
+        yield Routing(shipped, stack)
 
 
 MESSAGES = [Message(None, 1, 0, ())] * (MOST_IN_SINKS // 2)
@@ -128,12 +137,14 @@ def test_what_fires_becomes_rows_in_pieces() -> None:
     query.batch([RecordBatch("in", 0, range(keys), records)])
     taken: list[int] = []
 
-    def take(messages: Messages, bucket: int) -> Iterable[Row]:
-        assert bucket >= 0
+    def take(messages: Messages, label: int) -> Iterable[Row]:
+        assert label >= 0
         taken.append(len(messages.positions))
         return ()
 
-    for level, bucket, block in end_of_input_rows(query.shipped):
-        process_bucket(query.shipped, level, bucket, [block], query.state[level, bucket], take)
+    with LevelTask(query.shipped, 1, BatchTimes(), 0, lambda: nullcontext(take)) as task:
+        for level, label, block in end_rows(query.shipped):
+            bucket = query.buckets.of_label[label]
+            task.process(bucket, [block], query.state[level, bucket])
     assert sum(taken) == keys
     assert max(taken) <= HAND_OVER_COUNT

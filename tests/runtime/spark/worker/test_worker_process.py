@@ -14,6 +14,7 @@ from fluvial.planner import plan
 from fluvial.runtime.kernel.calls import cancellation
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.output_routes import ToldSink
+from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.levels import Levels
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack
@@ -66,7 +67,7 @@ def shipped(run: str, id: str = "asked", name: str = "p") -> ShippedPlan:
     numbers.sink(Looped(), id="sink")
     made = plan(pipeline)
     found: Levels = levels(made, list(made.stages), 1)
-    return replace(pack(PlanBundle(made, found, 1, Size(1, 1))), run=run)
+    return replace(pack(PlanBundle(made, found, KeyBuckets(1), Size(1, 1))), run=run)
 
 
 @pytest.fixture
