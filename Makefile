@@ -51,7 +51,8 @@ $(LINKS)/%:
 
 # The longest come first, so that none of them is left to run alone at the end. More lanes than cores, as each waits for
 # half of its time: for brokers, for Java, for what has died to be noticed.
-LANES := test-on-spark test-cases-on-spark test-faults test-elsewhere test-properties test-searches
+LANES := test-on-spark test-elsewhere test-for-users test-properties test-searches
+ALL_LANES := test-cases-on-spark test-on-spark test-faults test-elsewhere test-for-users test-properties test-searches
 PYTEST := $(BIN)/python -u -m pytest --durations=20
 
 # Where a shell forbids Python to write bytecode, each process of the tests would compile all that it imports.
@@ -59,9 +60,12 @@ PYTEST := $(BIN)/python -u -m pytest --durations=20
 bytecode: setup
 	@$(BIN)/python -m compileall -q $(FOLDERS) tests/support
 
-.PHONY: test $(LANES)
-test: setup bytecode broker-jars spark-jars ## run every test, five lanes at a time
-	$(MAKE) --no-print-directory --jobs 5 --keep-going $(LANES)
+.PHONY: test test-all $(ALL_LANES)
+test: setup bytecode broker-jars spark-jars ## run the tests but for faults and the conformance cases on Spark; few examples of each property
+	$(MAKE) --no-print-directory --jobs 5 --keep-going $(LANES) EXAMPLES=--quick
+
+test-all: setup bytecode broker-jars spark-jars ## run every test that takes no minutes, six lanes at a time
+	$(MAKE) --no-print-directory --jobs 6 --keep-going $(ALL_LANES)
 
 CASES := tests/conformance
 test-on-spark:
@@ -74,15 +78,21 @@ test-cases-on-spark:
 test-faults:
 	$(PYTEST) -m "not spark" tests/faults 2>&1 | sed -u 's/^/faults    | /'
 
+# What stands between users and the engines, and what both engines do, has a lane of its own.
+FOR_USERS := tests/command_line tests/both_engines tests/benchmarks tests/examples tests/typing tests/docs tests/drawings
 ELSEWHERE := --ignore tests/faults --ignore tests/properties --ignore tests/oracle
 test-elsewhere:
-	$(PYTEST) -m "not spark and not hypothesis" $(ELSEWHERE) 2>&1 | sed -u 's/^/elsewhere | /'
+	$(PYTEST) -m "not spark and not hypothesis" $(ELSEWHERE) $(FOR_USERS:%=--ignore %) 2>&1 | sed -u 's/^/elsewhere | /'
 
+test-for-users:
+	$(PYTEST) -m "not spark and not hypothesis" $(FOR_USERS) 2>&1 | sed -u 's/^/for users | /'
+
+EXAMPLES :=
 test-searches:
-	$(PYTEST) -m "hypothesis and not spark" $(ELSEWHERE) 2>&1 | sed -u 's/^/searches  | /'
+	$(PYTEST) $(EXAMPLES) -m "hypothesis and not spark" $(ELSEWHERE) 2>&1 | sed -u 's/^/searches  | /'
 
 test-properties:
-	$(PYTEST) -m "not spark" tests/properties tests/oracle 2>&1 | sed -u 's/^/properties| /'
+	$(PYTEST) $(EXAMPLES) -m "not spark" tests/properties tests/oracle 2>&1 | sed -u 's/^/properties| /'
 
 # To trace the code takes as long again as to run it, so `make test` does without. Properties try few examples, and the
 # same ones each time: the figure depends on no chance. Processes that a test starts are traced too, but for those of
