@@ -67,6 +67,8 @@ class Settings(_Named, frozen=True, kw_only=True):
     spark_trigger_interval   time between two Spark batches of a run that goes on; 0: as fast as they come
     spark_patience           how long Python processes of Spark's may take to come up. Spark gives up after 10 s; the
                              query is begun again then, until this has passed
+    spark_message_ids        on Kafka, under `at_least_once`, outputs of Spark have a header `fluvial.id`, which a
+                             message that is written again has again
     """
 
     guarantee: Guarantee = "at_least_once"
@@ -88,6 +90,7 @@ class Settings(_Named, frozen=True, kw_only=True):
     spark_batch_records: int = 2_000_000
     spark_trigger_interval: timedelta = timedelta(0)
     spark_patience: timedelta = timedelta(seconds=40)
+    spark_message_ids: bool = False
 
     def interval(self, *, seen_early: bool) -> timedelta:
         """The commit interval. The default is longer if outputs are visible before a commit (`seen_early`)."""
@@ -182,6 +185,6 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         _lasts,
         "a timedelta, not negative",
     ),
-    (("group_offsets",), lambda value: isinstance(value, bool), "True or False"),
+    (("group_offsets", "spark_message_ids"), lambda value: isinstance(value, bool), "True or False"),
     (("commit_interval",), lambda value: value is None or _lasts(value), "a timedelta, not negative, or None"),
 )

@@ -169,6 +169,13 @@ SparkTriggerInterval = Annotated[
 SparkPatience = Annotated[
     str | None, _spark(metavar="DURATION", help="How long Spark's Python processes may take to come up. Default: 40s.")
 ]
+SparkMessageIds = Annotated[
+    bool,
+    _spark(
+        "--spark-message-ids",
+        help="Give outputs on Kafka a header fluvial.id, which a message that is written again has again.",
+    ),
+]
 MetricsPort = Annotated[
     int | None, _metrics(metavar="N", min=0, max=65535, help="Serve metrics over HTTP; 0: any free port.")
 ]

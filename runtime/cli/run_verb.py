@@ -70,6 +70,7 @@ class RunArguments:
     spark_batch_records: words.SparkBatchRecords = None
     spark_trigger_interval: words.SparkTriggerInterval = None
     spark_patience: words.SparkPatience = None
+    spark_message_ids: words.SparkMessageIds = False
     metrics_port: words.MetricsPort = None
     metrics_host: words.MetricsHost = LOOPBACK
     metrics_alias: words.MetricsAlias = None
@@ -181,6 +182,7 @@ def _settings(arguments: RunArguments) -> Settings:
         spark_batch_records=arguments.spark_batch_records,
         spark_trigger_interval=_duration("--spark-trigger-interval", arguments.spark_trigger_interval),
         spark_patience=_duration("--spark-patience", arguments.spark_patience),
+        spark_message_ids=arguments.spark_message_ids or None,
     )
 
 

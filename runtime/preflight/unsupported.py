@@ -101,8 +101,8 @@ _CAVEATS = (
     _Row(
         "spark",
         _written_on_kafka,
-        "written at least once, also under exactly_once: state is kept exactly once, but a batch that a crash "
-        "interrupts is written again, with the same contents",
+        "written at least once unless the guarantee is exactly_once: a batch that a crash interrupts is written again, "
+        "with the same contents",
     ),
     _Row(
         "spark",

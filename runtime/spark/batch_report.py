@@ -8,14 +8,25 @@ Due = tuple[int, int]
 """The watermark, and the processing time, from which a bucket has something to do without messages; END for never."""
 
 
+class Failure(msgspec.Struct, array_like=True, frozen=True):
+    """An error of the pipeline that has ended a task: the name of its class, its text, and the traceback."""
+
+    kind: str
+    text: str
+    trace: str
+
+
 class BatchReport(msgspec.Struct, array_like=True):
-    """What the tasks of a batch report to the driver. `due` has the buckets that have run, by level."""
+    """What the tasks of a batch report to the driver. `due` has the buckets that have run, by level. A batch with a
+    `failure` is not committed."""
 
     counts: Counts = msgspec.field(default_factory=Counts)
     due: dict[int, dict[int, Due]] = {}
+    failure: Failure | None = None
 
     def add(self, other: "BatchReport") -> None:
         """Add the report of other tasks of the same batch."""
         self.counts.add(other.counts)
         for level, buckets in other.due.items():
             self.due.setdefault(level, {}).update(buckets)
+        self.failure = self.failure or other.failure

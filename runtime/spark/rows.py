@@ -112,12 +112,17 @@ decode_head = msgspec.msgpack.Decoder(Head | Wake | EndOfInput | TaskReport).dec
 
 def message_blocks(messages: Messages) -> Iterator[bytes]:
     """The messages as blocks, split in halves until each is at most BLOCK_BYTES long."""
+    return (block for _, block in positioned_blocks(messages))
+
+
+def positioned_blocks(messages: Messages) -> Iterator[tuple[int, bytes]]:
+    """The `message_blocks` of messages, each with the position of its first message."""
     block, count = encode(messages), len(messages.positions)
     if len(block) <= BLOCK_BYTES or count == 1:
-        yield block
+        yield messages.positions[0], block
         return
     for half in (slice(count // 2), slice(count // 2, None)):
-        yield from message_blocks(messages.select(half))
+        yield from positioned_blocks(messages.select(half))
 
 
 def by_bucket(level: int, buckets: KeyBuckets, messages: Messages) -> Iterator[Row]:

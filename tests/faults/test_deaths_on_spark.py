@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 from uuid import uuid4
 
 import pytest
@@ -23,6 +23,8 @@ from engines import visits_on_spark
 from engines.targets import contents, write
 from engines.visits_on_spark import to_the_end, visits
 from fluvial.dsl.message import Record
+from fluvial.planner.settings import Guarantee
+from fluvial.runtime.spark.connectors.kafka_sink import MESSAGE_ID
 from fluvial.runtime.systems import KafkaSystem
 from kafka.broker import Broker
 from kafka.broker_jars import connector_jars
@@ -39,11 +41,11 @@ INPUT: list[list[Record]] = [
 
 
 @contextmanager
-def running(name: str, servers: str, folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def running(name: str, servers: str, folder: Path, guarantee: Guarantee) -> Iterator["subprocess.Popen[bytes]"]:
     """A run with a session of its own; at the end it is killed, and its Java process along with it."""
     jars = ",".join(connector_jars())
     told = {"PYSPARK_SUBMIT_ARGS": f"--jars {jars} pyspark-shell", "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [sys.executable, visits_on_spark.__file__, name, servers, str(folder)]
+    command = [sys.executable, visits_on_spark.__file__, name, servers, str(folder), guarantee]
     process = subprocess.Popen(
         command, env={**os.environ, **told}, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
@@ -72,21 +74,30 @@ def wait_for_a_batch(process: "subprocess.Popen[bytes]", folder: Path, kind: str
 @pytest.mark.timeout(1800)
 @pytest.mark.long
 @pytest.mark.parametrize("kills", [1, 5])
+@pytest.mark.parametrize("guarantee", get_args(Guarantee))
 def test_nothing_is_lost_by_a_kill_and_repeats_are_exact(
-    broker: Broker, spark: "SparkSession", tmp_path: Path, kills: int
+    broker: Broker, spark: "SparkSession", tmp_path: Path, kills: int, guarantee: Guarantee
 ) -> None:
     name, system = f"p{uuid4().hex[:8]}", KafkaSystem(broker.address)
     write(system, {f"{name}.lines": INPUT})
     chosen = random.Random(4)
     for _ in range(kills):
-        with running(name, broker.address, tmp_path) as process:
+        with running(name, broker.address, tmp_path, guarantee) as process:
             wait_for_a_batch(process, tmp_path, chosen.choice(("offsets", "commits")))
             time.sleep(chosen.uniform(0, 0.5))
 
-    report = to_the_end(name, broker.address, tmp_path, spark)
+    report = to_the_end(name, broker.address, tmp_path, spark, guarantee)
 
     assert report.read[f"{name}.lines"] > 0, "the kills came too late"
-    written = Counter(OutputMessage(*record) for record in contents(system, f"{name}.out"))
+    found = contents(system, f"{name}.out")
+    written = Counter(OutputMessage(*record[:3], ()) for record in found)
     expected = Counter(run_oracle(visits(name), {f"{name}.lines": INPUT})[f"{name}.out"])
     assert set(expected.values()) == {1}
     assert written.keys() == expected.keys()
+    if guarantee == "at_least_once":
+        by_id = {
+            dict(headers)[MESSAGE_ID]: OutputMessage(key, value, time_ms, ()) for key, value, time_ms, headers in found
+        }
+        assert Counter(by_id.values()) == expected
+    else:
+        assert written == expected

@@ -68,16 +68,16 @@ def test_a_batch_that_was_published_but_not_committed_fires_nothing_more_when_it
     system = LogSystem(tmp_path / "log", fsync=False)
     write(system, {"words": [[(b"a", b"a", 1000, ()), (b"a", b"b", 1001, ())]]})
     settings = Settings(spark_buckets=2, spark_trigger_interval=timedelta(milliseconds=100))
-    published = LogSink.write
+    published = LogSink.run
 
     def publish_and_die(self: LogSink, rows: "DataFrame", batch: int) -> NoReturn:
         published(self, rows, batch)
         raise OSError("the driver dies")
 
-    monkeypatch.setattr(LogSink, "write", publish_and_die)
+    monkeypatch.setattr(LogSink, "run", publish_and_die)
     with pytest.raises(SystemProblem, match="the driver dies"):
         run(by_clock(10 * SECOND), engine="spark", system=system, settings=settings, spark=spark)
-    monkeypatch.setattr(LogSink, "write", published)
+    monkeypatch.setattr(LogSink, "run", published)
     over = time.monotonic() + 10
     wait_until(lambda: time.monotonic() >= over, "the window has ended by the clock")
     patience = time.monotonic() + 120

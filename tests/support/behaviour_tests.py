@@ -175,6 +175,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/spark/connectors/kafka.py": ("tests/spark_engine/test_on_kafka.py",),
     "runtime/spark/connectors/kafka_format.py": ("tests/spark_engine/test_on_kafka.py",),
     "runtime/spark/connectors/kafka_sink.py": ("tests/spark_engine/test_on_kafka.py",),
+    "runtime/spark/connectors/written_counts.py": ("tests/spark_engine/test_on_kafka.py",),
     "runtime/spark/connectors/log.py": (
         "tests/runtime/spark/query/test_checkpoint_removal.py",
         "tests/runtime/spark/test_engine.py",
@@ -211,6 +212,7 @@ BEHAVIOUR_TESTS: Rows = {
     ),
     "runtime/state/read_only.py": ("tests/runtime/state/test_rocksdb.py",),
     "runtime/systems/errors.py": ("tests/runtime/systems/test_memory.py", "tests/systems/test_publishing_contract.py"),
+    "runtime/systems/kafka/batch_markers.py": ("tests/runtime/spark/connectors/test_kafka_transactions.py",),
     "runtime/systems/kafka/cluster.py": ("tests/systems/test_broker_outages.py",),
     "runtime/systems/kafka/errors.py": (
         "tests/runtime/systems/kafka/test_requests.py",

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 from pyspark.errors import AnalysisException
 
-from ....dsl.errors import MissingExtraError, SystemProblem
+from ....dsl.errors import MissingExtraError, SystemProblem, UsageError
 from ....dsl.validation import explain
 from ....planner.settings import Settings
 from ...systems.kafka import KafkaSystem
@@ -19,18 +18,24 @@ from ..atomic_file import read, write
 from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
 from ..query.checkpoint_log import is_between_batches
-from ..query.connection import BatchWriter, Offsets, StopAt
+from ..query.connection import BatchSink, Offsets, StopAt
 from ..rows import SPARK_SCHEMA
+from ..worker.output_partitions import OutputPartitions
 from ..worker.outputs import Outputs
 from .end_of_input import EndDataSource, EndOptions, offsets_left
 from .java_client import java_settings
 from .kafka_format import offsets_text, parse_offsets, settings_text
-from .kafka_sink import KafkaOutputs, read_counts, run_batch
+from .kafka_sink import KafkaOutputs, KafkaSink
 from .kafka_source import columns, through_level_zero
+from .kafka_transactions import KafkaTarget, TransactionalSink
+from .written_counts import read_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamReader
+
+_SPECULATION = "spark.speculation"
+"""Spark's setting: whether a slow task is run a second time beside the first one."""
 
 
 class KafkaConnection:
@@ -70,7 +75,13 @@ class KafkaConnection:
                 raise SystemProblem(explain(wrong, "the same topic as in the run before", remedy))
 
     def rows(
-        self, session: "SparkSession", query: QueryPlan, settings: Settings, stop_at: StopAt | None, requests: str
+        self,
+        session: "SparkSession",
+        query: QueryPlan,
+        settings: Settings,
+        stop_at: StopAt | None,
+        requests: str,
+        outputs: Outputs,
     ) -> "DataFrame":
         """The records of a query's sources as rows of Spark, those of bootstrap streams first."""
         first, others = _bootstrap_and_others(query)
@@ -80,10 +91,11 @@ class KafkaConnection:
         in_one_batch = rest is not None and offsets_left(query.checkpoint, query.starts, rest) <= most
         at_once = in_one_batch and not query.levels.ends_apart
         # At once means no limit: a limit could leave a part of the input out of the batch that reports the end.
-        rows = self._rows_of(session, query, others, {} if at_once else {"maxOffsetsPerTrigger": str(most)})
+        limit = {} if at_once else {"maxOffsetsPerTrigger": str(most)}
+        rows = self._rows_of(session, query, others, outputs, limit)
         if first:
             # No limit: each batch takes all that these streams hold, and buckets process them before the others.
-            rows = rows.union(self._rows_of(session, query, first, {}))
+            rows = rows.union(self._rows_of(session, query, first, outputs, {}))
         if not query.keeps_state:
             return rows
         checkpoint = str(query.checkpoint.absolute())
@@ -92,12 +104,17 @@ class KafkaConnection:
         return rows.union(session.readStream.format(EndDataSource.name()).option("options", _json(options)).load())
 
     def _rows_of(
-        self, session: "SparkSession", query: QueryPlan, names: Sequence[str], options: Mapping[str, str]
+        self,
+        session: "SparkSession",
+        query: QueryPlan,
+        names: Sequence[str],
+        outputs: Outputs,
+        options: Mapping[str, str],
     ) -> "DataFrame":
         """The rows that level 0 makes of some of the sources."""
         starts = {name: query.starts[name] for name in names}
         read = self._reader(session, starts).options(**options).load().selectExpr(*columns(names))
-        return read.mapInArrow(through_level_zero(query.shipped, names, self.outputs(query)), SPARK_SCHEMA)
+        return read.mapInArrow(through_level_zero(query.shipped, names, outputs), SPARK_SCHEMA)
 
     def _reader(self, session: "SparkSession", starts: Offsets) -> "DataStreamReader":
         kafka = self._kafka.settings
@@ -111,18 +128,29 @@ class KafkaConnection:
             **{f"kafka.{name}": value for name, value in client.items()},
         )
 
-    def outputs(self, query: QueryPlan) -> Outputs:
-        """Writes the outputs within the tasks of Spark, as they come."""
+    def sink(self, query: QueryPlan, session: "SparkSession") -> BatchSink:
+        """The sink that the guarantee needs. Raises UsageError for exactly_once in a session in which Spark runs slow
+        tasks twice at a time."""
         written = (stream for stream in query.plan.streams if stream.kind not in ("source", "intermediate"))
-        return KafkaOutputs({stream.name: stream.partitions for stream in written}, settings_text(self._kafka.settings))
-
-    def writer(self, query: QueryPlan) -> BatchWriter:
-        """What Spark calls with each batch: it runs the batch and saves its counts beside the checkpoint."""
-        return partial(run_batch, file=_counts_file(query))
+        streams = {stream.name: stream.partitions for stream in written}
+        settings = settings_text(self._kafka.settings)
+        if not query.once or not streams:
+            outputs = KafkaOutputs(streams, settings, query.group if query.ids else "")
+            return KafkaSink(outputs, _counts_file(query))
+        context = session.sparkContext
+        if context.getConf().get(_SPECULATION, "false") == "true":
+            wrong = f"{_SPECULATION} is on, and the guarantee is exactly_once"
+            remedy = f"set {_SPECULATION} to false, or choose at_least_once"
+            raise UsageError(explain(wrong, "a task that runs once at a time", remedy, query.plan.pipeline.origin))
+        tasks = min(sum(streams.values()), context.defaultParallelism)
+        target = KafkaTarget(settings, query.group, OutputPartitions(streams, tasks))
+        sink = TransactionalSink(target, query.checkpoint, _counts_file(query))
+        sink.fence(query.folder / "transactions")
+        return sink
 
     def counts(self, query: QueryPlan) -> Counts:
         """The counts of all batches, from the file beside the checkpoint."""
-        return read_counts(_counts_file(query)).totals
+        return read_counts(_counts_file(query))
 
     def forget(self, group: str) -> None:
         """Kafka stores nothing about batches: their counts are in the folder of the checkpoint."""

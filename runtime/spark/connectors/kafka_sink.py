@@ -1,4 +1,4 @@
-"""Kafka as the end of a query: workers send messages as soon as they make them, the driver adds up their counts.
+"""Kafka as the end of a query under `at_least_once`: workers send messages as soon as they make them.
 
 A batch that is run again after a crash sends the same messages again: delivery is at least once. Spark's own sink
 cannot be used, since its records have the time of writing. A sink of ours behind the query would pass each message
@@ -12,47 +12,47 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import structs
 
 from ...systems.kafka import Cluster, KafkaRecordProducer
-from ..atomic_file import read, write
 from ..batch_report import BatchReport
-from ..counts import Counts
 from ..rows import Messages, Row, TaskReport, decode
-from ..worker.outputs import Output, by_partition
+from ..worker.error_texts import raise_failure
+from ..worker.outputs import Output, by_partition, report_row
 from .kafka_format import parse_settings
+from .written_counts import add_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class WrittenCounts(msgspec.Struct):
-    """The counts of all batches up to the one of this number, as they are stored beside the checkpoint."""
+class KafkaSink:
+    """The `BatchSink` whose outputs are written by the tasks that make them."""
 
-    batch: int = -1
-    totals: Counts = msgspec.field(default_factory=Counts, name="tally")
+    def __init__(self, outputs: "KafkaOutputs", counts: Path) -> None:
+        self._outputs, self._counts = outputs, counts
+
+    @property
+    def outputs(self) -> "KafkaOutputs":
+        """Outputs are sent as they come."""
+        return self._outputs
+
+    def run(self, rows: "DataFrame", batch: int) -> BatchReport:
+        """Run a batch, add up its counts in the file, and return what its tasks have reported."""
+        report = BatchReport()
+        for (packed,) in rows.select("block").collect():
+            block = decode(packed)
+            if isinstance(block, TaskReport):
+                report.add(block.report)
+        raise_failure(report)
+        add_counts(self._counts, batch, report.counts)
+        return report
 
 
-def read_counts(file: Path) -> WrittenCounts:
-    """The counts in a file; none if there is no file yet."""
-    return read(file, WrittenCounts) if file.exists() else WrittenCounts()
-
-
-def run_batch(rows: "DataFrame", batch: int, file: Path) -> BatchReport:
-    """Run a batch, and return what its tasks have reported. Its counts are added to the file; those of a batch that is
-    run again are added once."""
-    report = BatchReport()
-    for (packed,) in rows.select("block").collect():
-        block = decode(packed)
-        if isinstance(block, TaskReport):
-            report.add(block.report)
-    written = read_counts(file)
-    if written.batch < batch:
-        written.batch = batch
-        written.totals.add(report.counts)
-        write(file, msgspec.json.encode(written))
-    return report
-
+MESSAGE_ID = "fluvial.id"
+"""The header with the id of a message."""
+_BATCH = "streaming.sql.batchId"
+"""Spark's local property with the number of a batch."""
 
 _PRODUCERS: dict[tuple[object, ...], KafkaRecordProducer] = {}
 """One idle producer for each process, settings and outputs. Spark uses a worker process for many tasks, and to connect
@@ -62,10 +62,11 @@ takes long."""
 @dataclass(frozen=True, slots=True)
 class KafkaOutputs:
     """Outputs that send messages to Kafka. `partitions` are the partition counts of their streams, `settings` those of
-    the cluster as text."""
+    the cluster as text. With the name of the query as `group`, messages have ids."""
 
     partitions: Mapping[str, int]
     settings: str = field(repr=False)
+    group: str = ""
 
     @contextmanager
     def __call__(self) -> Iterator[Output]:
@@ -75,7 +76,11 @@ class KafkaOutputs:
         if producer is None:
             producer = KafkaRecordProducer(Cluster(parse_settings(self.settings)), streams=tuple(self.partitions))
 
-        def send(messages: Messages, _: int) -> tuple[Row, ...]:
+        batch = _batch_number() if self.group else ""
+
+        def send(messages: Messages, stage: int, _: int) -> tuple[Row, ...]:
+            if self.group:
+                messages = with_ids(messages, f"{self.group}/{batch}/{stage}/{messages.producer}")
             for partition, records in by_partition(messages, self.partitions):
                 producer.send(messages.stream, partition, records)
             return ()
@@ -87,3 +92,27 @@ class KafkaOutputs:
             producer.close()  # a producer that has failed is not used again
             raise
         _PRODUCERS[key] = producer
+
+    def failure_rows(self, report: BatchReport) -> list[Row]:
+        """One row for the driver. What was sent stays; the batch is run again by the next run."""
+        return [report_row(0, report)]
+
+
+def with_ids(messages: Messages, prefix: str) -> Messages:
+    """The messages with their ids in a header: the position behind a prefix. A message of another pipeline's loses the
+    id that it came with."""
+    given = messages.headers or [()] * len(messages.positions)
+    headers = [
+        (*(header for header in kept if header[0] != MESSAGE_ID), (MESSAGE_ID, f"{prefix}/{position}".encode()))
+        for kept, position in zip(given, messages.positions, strict=True)
+    ]
+    return structs.replace(messages, headers=headers)
+
+
+def _batch_number() -> str:
+    """The number of the batch that this task belongs to."""
+    from pyspark import TaskContext  # noqa: PLC0415 - there is one in a worker alone
+
+    context = TaskContext.get()
+    assert context is not None
+    return context.getLocalProperty(_BATCH) or ""

@@ -16,6 +16,7 @@ from ...systems.contract import RecordBatch
 from ...systems.kafka.records import record_of
 from ..lowering.shipped_plan import ShippedPlan
 from ..rows import arrow_batch
+from ..worker.error_texts import failures_as_rows
 from ..worker.outputs import Outputs
 from ..worker.source_level import level_zero
 
@@ -55,6 +56,9 @@ def through_level_zero(
     """A function for `mapInArrow` that processes `columns` at level 0 and returns rows."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return failures_as_rows(processed(batches), outputs)
+
+    def processed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         records = (batch_of(batch, streams) for batch in batches if batch.num_rows)
         with outputs() as output:
             for (stream, partition), group in groupby(records, attrgetter("stream", "partition")):

@@ -12,8 +12,8 @@ from ...systems.log import LogSystem
 from ...systems.provisioning import bootstrap_streams
 from ..counts import Counts, published_counts
 from ..lowering.query_plan import QueryPlan
-from ..query.connection import BatchWriter, Offsets, StopAt
-from ..worker.outputs import Outputs, all_as_rows
+from ..query.connection import Offsets, StopAt
+from ..worker.outputs import Outputs
 from .log_sink import LogSink, SinkOptions
 from .log_source import LogDataSource, LogOffsets, LogOptions
 from .published_batches import check_published
@@ -47,7 +47,13 @@ class LogConnection:
         check_published(query, self._log.admin().checkpoints(query.group), self._log.url, reset)
 
     def rows(
-        self, session: "SparkSession", query: QueryPlan, settings: Settings, stop_at: StopAt | None, requests: str
+        self,
+        session: "SparkSession",
+        query: QueryPlan,
+        settings: Settings,
+        stop_at: StopAt | None,
+        requests: str,
+        outputs: Outputs,
     ) -> "DataFrame":
         """The records of a query's sources as rows of Spark, those of bootstrap streams first."""
         admin = self._log.admin()
@@ -65,12 +71,8 @@ class LogConnection:
         text = msgspec.json.encode(options).decode()
         return session.readStream.format(LogDataSource.name()).option("options", text).load()
 
-    def outputs(self, query: QueryPlan) -> Outputs:
-        """Passes outputs on as rows, which the writer publishes at the end of the batch."""
-        return all_as_rows
-
-    def writer(self, query: QueryPlan) -> BatchWriter:
-        """What Spark calls with each batch: it publishes the outputs at one stroke, with the number of the batch."""
+    def sink(self, query: QueryPlan, session: "SparkSession") -> LogSink:
+        """The sink of a query: it publishes the outputs of a batch at one stroke, with the number of the batch."""
         options = SinkOptions(
             directory=self._directory,
             fsync=self._log.fsync,
@@ -78,7 +80,7 @@ class LogConnection:
             group=query.group,
             checkpoint=str(query.checkpoint.absolute()),
         )
-        return LogSink(options).write
+        return LogSink(options)
 
     def counts(self, query: QueryPlan) -> Counts:
         """The counts of all batches that are published."""

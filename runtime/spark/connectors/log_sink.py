@@ -16,7 +16,8 @@ from ...systems.log import LogProducer, LogSystem
 from ..batch_report import BatchReport
 from ..counts import TOTALS, published_counts
 from ..rows import Messages, TaskReport, blocks_of
-from ..worker.outputs import by_partition
+from ..worker.error_texts import raise_failure
+from ..worker.outputs import Outputs, RowOutputs, by_partition
 from .published_batches import BATCH, OFFSETS, offsets_hash, published_batch
 
 if TYPE_CHECKING:
@@ -53,10 +54,12 @@ def _producer(options: SinkOptions) -> LogProducer:
 class LogSink:
     """Writes the messages of rows that leave a query to their streams."""
 
+    outputs: Outputs = RowOutputs()
+
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
-    def write(self, rows: "DataFrame", batch: int) -> BatchReport:
+    def run(self, rows: "DataFrame", batch: int) -> BatchReport:
         """Run a batch, publish it unless it is published already, and return what its tasks have reported."""
         staged = rows.mapInArrow(self.stage, SPARK_SCHEMA).collect()
         options = self._options
@@ -65,6 +68,7 @@ class LogSink:
         report = BatchReport()
         for row in staged:
             report.add(msgspec.json.decode(row.report, type=BatchReport))
+        raise_failure(report)
         totals.add(report.counts)
         producer = system.producer()
         try:

@@ -148,7 +148,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one range, or of a control partition."""
-        from ..worker.source_level import level_zero  # noqa: PLC0415 - who only plans batches loads no kernel
+        from ..worker.error_texts import failures_as_rows  # noqa: PLC0415 - who only plans batches loads no kernel
+        from ..worker.outputs import RowOutputs  # noqa: PLC0415
+        from ..worker.source_level import level_zero  # noqa: PLC0415
 
         shipped = self._options.shipped
         rows = control_rows(partition, shipped)
@@ -158,7 +160,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, LogRange)
         where = partition.stream, partition.partition
         batches = self._reader.read(*where, partition.start, partition.end)
-        yield from map(arrow_batch, level_zero(shipped, *where, batches))
+        yield from failures_as_rows(map(arrow_batch, level_zero(shipped, *where, batches)), RowOutputs())
 
 
 def _behind(at: list[int], ends: list[int]) -> bool:

@@ -14,7 +14,8 @@ class QueryPlan:
     """All that a query needs to start.
 
     `folder` has Spark's checkpoint and the files beside it. `group` is the unique name of this checkpoint: a later one
-    in the same folder has another. `starts` are the offsets at which the sources begin.
+    in the same folder has another. `starts` are the offsets at which the sources begin. `once` says that each output
+    is to be seen once; else messages may have `ids`.
     """
 
     plan: Plan
@@ -25,6 +26,8 @@ class QueryPlan:
     group: str
     sources: tuple[str, ...]
     starts: dict[str, list[int]]
+    once: bool = False
+    ids: bool = False
 
     @property
     def keeps_state(self) -> bool:

@@ -1,6 +1,6 @@
 """How queries read from a system and write to it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +20,19 @@ Offsets = dict[str, list[int]]
 """By stream, and partition number."""
 
 
-BatchWriter = Callable[["DataFrame", int], BatchReport]
-"""Takes the last level's rows and the batch's number, runs the batch, and returns what its tasks have reported. It runs
-in this process; a Python data sink would start processes in each batch."""
+class BatchSink(Protocol):
+    """The end of a query in one run. It runs in this process; a Python data sink of Spark's would start processes in
+    each batch."""
+
+    @property
+    def outputs(self) -> Outputs:
+        """How workers pass on messages that leave the query."""
+        ...
+
+    def run(self, rows: "DataFrame", batch: int) -> BatchReport:
+        """Run the batch of this number, given the rows of the last level, and return what its tasks have reported. Its
+        outputs and counts are durable then. Raises the error of a task that has failed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +68,21 @@ class Connection(Protocol):
         ...
 
     def rows(
-        self, session: "SparkSession", query: QueryPlan, settings: Settings, stop_at: StopAt | None, requests: str
+        self,
+        session: "SparkSession",
+        query: QueryPlan,
+        settings: Settings,
+        stop_at: StopAt | None,
+        requests: str,
+        outputs: Outputs,
     ) -> "DataFrame":
         """The rows that level 0 makes of the sources. With `stop_at` the input stops at these offsets, and a row of its
-        end follows, unless the run catches up. By the file `requests` the driver asks for batches."""
+        end follows, unless the run catches up. By the file `requests` the driver asks for batches. `outputs` are those
+        of the query's sink."""
         ...
 
-    def outputs(self, query: QueryPlan) -> Outputs:
-        """How workers pass on messages that leave the query."""
-        ...
-
-    def writer(self, query: QueryPlan) -> "BatchWriter":
-        """What runs a batch, and writes its outputs and counts."""
+    def sink(self, query: QueryPlan, session: "SparkSession") -> BatchSink:
+        """The end of a query in a run that begins."""
         ...
 
     def counts(self, query: QueryPlan) -> Counts:

@@ -29,7 +29,7 @@ from ..worker.level_processor import LevelProcessor
 from .batch_requests import BatchRequests
 from .checkpoint_log import PLANNED, SHUFFLE_PARTITIONS, batch_numbers
 from .checkpoint_record import find_checkpoint, wanted_record
-from .connection import BatchWriter, Connection, StopAt
+from .connection import BatchSink, Connection, StopAt
 from .input_offsets import input_ends, input_starts
 from .query_times import QueryTimes, TimesRecord, first_record
 from .repartitioning import check_tasks, tasks_of
@@ -63,7 +63,8 @@ def prepare(
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
     starts = _starts(folder, sources, plan, connection.system, settings)
     group = _group(plan, _identity(folder))
-    return QueryPlan(plan, query_levels, buckets, shipped, folder, group, sources, starts)
+    once, ids = settings.guarantee == "exactly_once", settings.spark_message_ids
+    return QueryPlan(plan, query_levels, buckets, shipped, folder, group, sources, starts, once, ids)
 
 
 def of_one_run(queries: Sequence[QueryPlan]) -> list[QueryPlan]:
@@ -147,13 +148,14 @@ def start_query(
     requests = "" if own is None else own.start()
     if query.keeps_state:
         session.conf.set(SHUFFLE_PARTITIONS, str(tasks_of(query, session, settings.spark_shuffle_partitions)))
-    rows, outputs = connection.rows(session, query, settings, stop_at, requests), connection.outputs(query)
+    sink = connection.sink(query, session)
+    rows = connection.rows(session, query, settings, stop_at, requests, sink.outputs)
     for level in range(1, query.levels.count):
-        processor = LevelProcessor(query.shipped, level, outputs)
+        processor = LevelProcessor(query.shipped, level, sink.outputs)
         # Without Spark's notion of time: the driver finds watermarks, as the local engine does.
         rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
     writer = (
-        rows.writeStream.foreachBatch(_runner(connection.writer(query), session, own))
+        rows.writeStream.foreachBatch(_runner(sink, session, own))
         .outputMode("append")
         .queryName(query.group)
         .option("checkpointLocation", str(query.checkpoint.absolute()))
@@ -164,14 +166,14 @@ def start_query(
     return writer.trigger(processingTime=f"{seconds} seconds").start()
 
 
-def _runner(writer: BatchWriter, session: SparkSession, times: QueryTimes | None) -> "Callable[[DataFrame, int], None]":
+def _runner(sink: BatchSink, session: SparkSession, times: QueryTimes | None) -> "Callable[[DataFrame, int], None]":
     """What Spark calls with each batch, in the thread that begins the jobs of the batch."""
 
     def run(rows: "DataFrame", batch: int) -> None:
         if times is None:
-            writer(rows, batch)
+            sink.run(rows, batch)
             return
         tell(session.sparkContext, times.begin(batch))
-        times.finish(batch, writer(rows, batch))
+        times.finish(batch, sink.run(rows, batch))
 
     return run

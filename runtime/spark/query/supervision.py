@@ -12,10 +12,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ....dsl.errors import FluvialError, MessageError, NoProgressError, PipelineError, SystemProblem, UsageError
+from ....dsl.errors import FluvialError, SystemProblem
 from ....dsl.validation import explain
 from ...process.resource_limits import exhausted, remedy_for
 from ..lowering.query_plan import QueryPlan
+from ..worker.error_texts import LASTING
 from .connection import Connection
 from .java_process import QueryFailed, reason
 from .progress import QueryMonitor
@@ -114,9 +115,7 @@ _RAISED = re.compile(
     r"The above exception was|During handling of the above)|\Z)",
     re.DOTALL | re.MULTILINE,
 )
-_KINDS: dict[str, type[FluvialError]] = {
-    kind.__name__: kind for kind in (MessageError, NoProgressError, PipelineError, SystemProblem, UsageError)
-}
+_KINDS: dict[str, type[FluvialError]] = {**LASTING, SystemProblem.__name__: SystemProblem}
 
 _NO_FLUVIAL = "No module named 'fluvial'"
 

@@ -1,12 +1,60 @@
-"""Errors in a worker, whose tracebacks Spark sends to the driver as text."""
+"""Errors in a worker, on their way to the driver.
+
+Those of the pipeline travel as rows: the task succeeds, or Spark would run it again up to four times, with all its
+calls. The driver then fails the batch. Spark sends the tracebacks of all other errors as text.
+"""
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
-from ....dsl.errors import FluvialError
+import pyarrow as pa
+
+from ....dsl.errors import FluvialError, MessageError, NoProgressError, PipelineError, UsageError
 from ....dsl.text import visible
 from ...kernel.failures import ended_by_exit
+from ..batch_report import BatchReport, Failure
+from ..rows import Row, arrow_batch
+from .outputs import Outputs
+
+LASTING: Mapping[str, type[FluvialError]] = MappingProxyType(
+    {kind.__name__: kind for kind in (MessageError, NoProgressError, PipelineError, UsageError)}
+)
+"""The errors of a pipeline, by name. They come again however often a task is run."""
+
+_LONGEST_TRACE = 20_000
+"""Characters of a traceback that travel: the last ones."""
+
+
+def failure_rows(error: BaseException, outputs: Outputs) -> list[Row]:
+    """An error of the pipeline as rows; any other is raised."""
+    for name, kind in LASTING.items():
+        if isinstance(error, kind):
+            trace = visible("".join(traceback.format_exception(error)))[-_LONGEST_TRACE:]
+            return outputs.failure_rows(BatchReport(failure=Failure(name, str(error), trace)))
+    raise error
+
+
+def failures_as_rows(batches: Iterable[pa.RecordBatch], outputs: Outputs) -> Iterator[pa.RecordBatch]:
+    """The batches of a task; where an error of the pipeline ends them, its rows are the last ones."""
+    try:
+        yield from batches
+    except tuple(LASTING.values()) as error:
+        yield arrow_batch(failure_rows(error, outputs))
+
+
+class _TaskTraceback(Exception):
+    """The traceback of a task that has failed, as the cause of the error that the driver raises."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def raise_failure(report: BatchReport) -> None:
+    """In the driver: raise the error by which a task of the batch has failed, if one has."""
+    if (failure := report.failure) is not None:
+        raise LASTING[failure.kind](failure.text) from _TaskTraceback(failure.trace)
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from ..lowering.packaging import unpack
 from ..lowering.shipped_plan import ShippedPlan
 from ..rows import EndOfInput, Head, Row, decode_head, decode_messages
 from .error_texts import sendable_errors
-from .output_router import RowRouter, report_row
-from .outputs import Outputs, all_as_rows
+from .output_router import RowRouter
+from .outputs import Outputs, RowOutputs, report_row
 from .stage_feeder import StageFeeder
 from .state_pages import StateBlobs, StatePages
 from .task_sinks import TaskSinks
@@ -66,12 +66,12 @@ class LevelTask:
     """
 
     def __init__(
-        self, shipped: ShippedPlan, level: int, times: BatchTimes, label: int, outputs: Outputs = all_as_rows
+        self, shipped: ShippedPlan, level: int, times: BatchTimes, label: int, outputs: Outputs | None = None
     ) -> None:
         self._shipped, self._level, self._times, self._label = shipped, level, times, label
         self._bundle, _ = unpack(shipped)
         self._stack = ExitStack()
-        self._output = self._stack.enter_context(outputs())
+        self._output = self._stack.enter_context((outputs or RowOutputs())())
         self._sinks = TaskSinks(shipped, self._stack)
 
     def __enter__(self) -> Self:

@@ -44,6 +44,7 @@ class LevelProcessor(StatefulProcessor):
     def __init__(self, shipped: "ShippedPlan", level: int, outputs: "Outputs") -> None:
         self._level = level
         self._task: LevelTask | None = None
+        self._failed = False
         # Pickled apart: who loads the processor does not load the modules of these.
         self._work = _cloudpickle.dumps((shipped, outputs))
 
@@ -63,17 +64,19 @@ class LevelProcessor(StatefulProcessor):
             if not here.all():
                 yield frame[~here]
             blocks.extend(frame["block"][here])
-        if blocks and (new_rows := self._process(int(key[0]), blocks)):
+        if blocks and not self._failed and (new_rows := self._process(int(key[0]), blocks)):
             yield pd.DataFrame(new_rows, columns=list(NAMES))
 
     def _process(self, label: int, blocks: list[bytes]) -> "list[Row]":
+        from .error_texts import failure_rows  # noqa: PLC0415
+
         task = self._task = self._task or self._begun(label)
         try:
             return task.process(self._buckets.of_label[label], blocks, _MapStateBlobs(self._state))
         except BaseException as error:
-            self._task = None
+            self._task, self._failed = None, True
             task.__exit__(type(error), error, error.__traceback__)
-            raise
+            return failure_rows(error, self._outputs)
 
     def _begun(self, label: int) -> "LevelTask":
         """The level in this task of Spark's, which has come to its first bucket."""
@@ -81,10 +84,10 @@ class LevelProcessor(StatefulProcessor):
         from ..lowering.packaging import unpack  # noqa: PLC0415
         from .keyed_level import LevelTask  # noqa: PLC0415
 
-        shipped, outputs = _cloudpickle.loads(self._work)
+        shipped, self._outputs = _cloudpickle.loads(self._work)
         self._buckets = unpack(shipped)[0].buckets
         # With one address for all, what leaves the query wakes one bucket of this task at each later level.
-        return LevelTask(shipped, self._level, told(), label, outputs)
+        return LevelTask(shipped, self._level, told(), label, self._outputs)
 
     def close(self) -> None:
         """Called by Spark behind the last bucket of a task: closes the outputs."""

@@ -5,10 +5,9 @@ from typing import Any
 from ....dsl.message import Record
 from ...kernel.stage import StageTask
 from ...output_routes import OutputRoute, OutputRoutes
-from ..batch_report import BatchReport
 from ..lowering.packaging import unpack
 from ..lowering.shipped_plan import ShippedPlan
-from ..rows import OUTPUT, Row, TaskReport, by_bucket, encode, for_all, message_blocks, messages_of
+from ..rows import Row, by_bucket, for_all, message_blocks, messages_of
 from .outputs import Output
 from .task_sinks import TaskSinks
 
@@ -28,6 +27,8 @@ class RowRouter:
         self._output, self._sinks = output, sinks
         self._position = 0
         self._routes = OutputRoutes(self._bundle.plan, stage)
+        # 0 is level 0, where it forwards messages.
+        self._stage = 1 + [planned.id for planned in self._bundle.plan.stages].index(stage)
 
     def route_outputs(self, task: StageTask, rows: list[Row]) -> None:
         """Add the task's outputs to `rows`."""
@@ -49,7 +50,7 @@ class RowRouter:
         messages = messages_of(route.name, self._producer, range(first, self._position), records)
         level = bundle.levels.of_stream.get(route.name)
         if level is None:
-            rows.extend(self._output(messages, self._label))
+            rows.extend(self._output(messages, self._stage, self._label))
         elif route.to_all:
             rows.extend(row for block in message_blocks(messages) for row in for_all(level, bundle.buckets, block))
         else:
@@ -65,8 +66,3 @@ class RowRouter:
             "failed": task.failures.counts,
             "keyless": task.counts.keyless,
         }
-
-
-def report_row(label: int, report: BatchReport) -> Row:
-    """What a task reports, as a row that travels to the sink, and from there to the driver."""
-    return OUTPUT, label, encode(TaskReport(report))

@@ -26,8 +26,8 @@ from ..lowering.packaging import PlanBundle, unpack
 from ..lowering.shipped_plan import ShippedPlan
 from ..rows import Messages, Row, by_bucket, messages_of
 from .error_texts import sendable_errors
-from .output_router import RowRouter, report_row
-from .outputs import Output, as_rows
+from .output_router import RowRouter
+from .outputs import Output, as_rows, report_row
 from .stage_feeder import StageFeeder
 from .task_sinks import TaskSinks
 from .worker_process import this_process
@@ -199,5 +199,5 @@ class _ForwardedPartition:
             letters = dead_letters(bundle.plan.name)
             totals.by_kind["written"] = {letters: len(failures.dead_letters)}
             messages = messages_of(letters, self._partition, range(len(failures.dead_letters)), failures.dead_letters)
-            rows.extend(self._output(messages, self._label))
+            rows.extend(self._output(messages, 0, self._label))
         rows.append(report_row(self._label, BatchReport(totals)))

@@ -4,10 +4,20 @@ Comes in: `KafkaSettings`, and records to write. Goes out: batches of records, o
 Read `system` first, then `consumer`, `record_producer`, and `requests` for all administration."""
 
 from .admin import KafkaAdmin
+from .batch_markers import BatchMarker, BatchMarkers
 from .cluster import Cluster
 from .consumer import KafkaConsumer
 from .record_producer import KafkaRecordProducer
 from .system import KafkaSystem
 from .transactional_producer import KafkaTransactionalProducer
 
-__all__ = ["Cluster", "KafkaAdmin", "KafkaConsumer", "KafkaRecordProducer", "KafkaSystem", "KafkaTransactionalProducer"]
+__all__ = [
+    "BatchMarker",
+    "BatchMarkers",
+    "Cluster",
+    "KafkaAdmin",
+    "KafkaConsumer",
+    "KafkaRecordProducer",
+    "KafkaSystem",
+    "KafkaTransactionalProducer",
+]

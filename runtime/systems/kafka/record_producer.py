@@ -12,6 +12,7 @@ from ....dsl.errors import FluvialError, SystemProblem, UsageError
 from ....dsl.message import Record
 from ....dsl.validation import explain
 from ..contract import StreamPartition
+from .batch_markers import BatchMarker, BatchMarkers, offsets
 from .clients import LOG, ConnectionMonitor, producer_client
 from .cluster import Cluster, KnownTopics
 from .errors import FENCED, GONE, PURGED, RETRIED, TRANSIENT, fenced, out_of_reach, refused
@@ -158,6 +159,13 @@ class KafkaRecordProducer:
             raise UsageError(explain(wrong, expected, "call begin() once for each commit()"))
         self._insist("begin a transaction", lambda _: self._client.begin_transaction())
         self._in_transaction = True
+
+    def mark(self, markers: BatchMarkers, batch: Mapping[StreamPartition, BatchMarker]) -> None:
+        """Flush, and add markers of a batch to the open transaction."""
+        self.flush()
+        places, group = offsets(batch, self.ends(batch)), markers.group()
+        send = self._client.send_offsets_to_transaction
+        self._insist("add offsets to a transaction", lambda seconds: send(places, group, seconds))
 
     def commit(self) -> None:
         """Flush, and make the records sent since `begin` visible, all at once or not at all."""

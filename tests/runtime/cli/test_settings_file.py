@@ -68,6 +68,7 @@ def test_every_setting_of_spark_is_an_option_of_a_run() -> None:
             spark_batch_records=10,
             spark_trigger_interval="2s",
             spark_patience="1min",
+            spark_message_ids=True,
         )
     )
     assert options.settings == Settings(
@@ -77,6 +78,7 @@ def test_every_setting_of_spark_is_an_option_of_a_run() -> None:
         spark_batch_records=10,
         spark_trigger_interval=timedelta(seconds=2),
         spark_patience=timedelta(minutes=1),
+        spark_message_ids=True,
     )
     assert {name for name in Settings.__struct_fields__ if name.startswith("spark_")} <= set(
         RunArguments.__annotations__

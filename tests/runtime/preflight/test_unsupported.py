@@ -44,7 +44,7 @@ def test_the_plan_shows_what_is_promised(words: Plan) -> None:
     console = Console(width=400)
     with console.capture() as shown:
         console.print(tables(words, "kafka://one:9092"))
-    assert "runs all of it; out: written at least once, also under exactly_once" in shown.get()
+    assert "runs all of it; out: written at least once unless the guarantee is exactly_once" in shown.get()
 
 
 @pytest.mark.parametrize(

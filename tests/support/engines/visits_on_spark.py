@@ -1,12 +1,15 @@
-"""Visits, on Spark and Kafka; run as `python visits_on_spark.py NAME SERVERS DIRECTORY` it can be killed."""
+"""Visits, on Spark and Kafka; run as `python visits_on_spark.py NAME SERVERS DIRECTORY GUARANTEE` it can be killed."""
 
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from msgspec.structs import replace
 
 from fluvial.dsl import Pipeline, count, session
 from fluvial.planner import Settings
+from fluvial.planner.settings import Guarantee
 from fluvial.runtime import Report, run
 from fluvial.runtime.systems import KafkaSystem
 
@@ -30,16 +33,18 @@ def visits(name: str) -> Pipeline:
     return pipeline
 
 
-def small(folder: Path, batch_records: int = 400) -> Settings:
+def small(folder: Path, batch_records: int = 400, guarantee: Guarantee = "at_least_once") -> Settings:
     """Several batches, and little work in each."""
-    return Settings(state_dir=str(folder), spark_batch_records=batch_records, spark_buckets=2)
+    return Settings(state_dir=str(folder), spark_batch_records=batch_records, spark_buckets=2, guarantee=guarantee)
 
 
-def to_the_end(name: str, servers: str, folder: Path, spark: Any) -> Report:
+def to_the_end(name: str, servers: str, folder: Path, spark: Any, guarantee: Guarantee = "at_least_once") -> Report:
     """Run visits in many batches."""
-    system, settings = KafkaSystem(servers), small(folder, 20)
+    system, settings = KafkaSystem(servers), replace(small(folder, 20, guarantee), spark_message_ids=True)
     return run(visits(name), engine="spark", system=system, settings=settings, until="end", spark=spark)
 
 
 if __name__ == "__main__":
-    to_the_end(sys.argv[1], sys.argv[2], Path(sys.argv[3]), "local[2]")
+    name, servers, folder, chosen = sys.argv[1:]
+    (guarantee,) = (one for one in get_args(Guarantee) if one == chosen)
+    to_the_end(name, servers, Path(folder), "local[2]", guarantee)

@@ -18,7 +18,7 @@ from fluvial.runtime.systems import LogSystem
 def staged(folder: Path, value: bytes) -> bytes:
     """The token of a transaction that a worker has staged."""
     sink = LogSink(SinkOptions(str(folder), False, {"out": 1}, "p@1", ""))
-    rows = list(as_rows(messages_of("out", 0, [0], [(b"k", value, 1, ())]), 0))
+    rows = list(as_rows(messages_of("out", 0, [0], [(b"k", value, 1, ())]), 1, 0))
     (made,) = sink.stage([arrow_batch(rows)])
     token: bytes = made.column("token")[0].as_py()
     return token

@@ -13,7 +13,7 @@ from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
 from fluvial.runtime.spark.worker.level_processor import LevelProcessor
-from fluvial.runtime.spark.worker.outputs import all_as_rows
+from fluvial.runtime.spark.worker.outputs import RowOutputs
 
 _cloudpickle: Any = pyspark.cloudpickle  # has no types
 
@@ -30,6 +30,6 @@ def test_a_process_that_asks_for_the_names_of_the_state_loads_neither_the_kernel
     planned = plan(pipeline)
     found = levels(planned, list(planned.stages), 4)
     shipped = pack(PlanBundle(planned, found, KeyBuckets(4), Size(1, 1)))
-    processor = _cloudpickle.dumps(LevelProcessor(shipped, 1, all_as_rows))
+    processor = _cloudpickle.dumps(LevelProcessor(shipped, 1, RowOutputs()))
     done = subprocess.run([sys.executable, "-c", LOADED], input=processor, capture_output=True, check=True)
     assert done.stdout.split() == []

@@ -24,7 +24,7 @@ from fluvial.runtime.spark.rows import Messages, Row
 from fluvial.runtime.spark.worker.control_rows import end_rows
 from fluvial.runtime.spark.worker.keyed_level import LevelTask
 from fluvial.runtime.spark.worker.output_router import RowRouter
-from fluvial.runtime.spark.worker.outputs import as_rows
+from fluvial.runtime.spark.worker.outputs import Output, RowOutputs, as_rows
 from fluvial.runtime.spark.worker.task_sinks import TaskSinks
 from fluvial.runtime.systems.contract import RecordBatch
 
@@ -137,12 +137,17 @@ def test_what_fires_becomes_rows_in_pieces() -> None:
     query.batch([RecordBatch("in", 0, range(keys), records)])
     taken: list[int] = []
 
-    def take(messages: Messages, label: int) -> Iterable[Row]:
-        assert label >= 0
-        taken.append(len(messages.positions))
-        return ()
+    class Taken(RowOutputs):
+        def __call__(self) -> nullcontext[Output]:
+            return nullcontext(self.take)
 
-    with LevelTask(query.shipped, 1, BatchTimes(), 0, lambda: nullcontext(take)) as task:
+        @staticmethod
+        def take(messages: Messages, stage: int, label: int) -> Iterable[Row]:
+            assert (stage, label) >= (1, 0)
+            taken.append(len(messages.positions))
+            return ()
+
+    with LevelTask(query.shipped, 1, BatchTimes(), 0, Taken()) as task:
         for level, label, block in end_rows(query.shipped):
             bucket = query.buckets.of_label[label]
             task.process(bucket, [block], query.state[level, bucket])

@@ -1,0 +1,248 @@
+"""Kafka as the end of a query under `exactly_once`: the outputs of a batch are seen once, however often it is run.
+
+Outputs travel through one more shuffle to the tasks of the sink, each of which writes some partitions of the topics in
+one transaction. A shuffle ends before a task behind it begins, so no transaction begins before all functions of the
+pipeline have ended. The transaction has a marker for each partition: a task that runs again finds the marker of its
+batch, and writes nothing. Its transactional id fences what an earlier attempt had still open.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import msgspec
+import pyarrow as pa
+
+from ....dsl.errors import SystemProblem
+from ....dsl.message import Record
+from ....dsl.validation import explain
+from ...process.clock import wall_clock
+from ...systems.contract import StreamPartition
+from ...systems.kafka import BatchMarker, BatchMarkers, Cluster, KafkaRecordProducer
+from ..atomic_file import read, write
+from ..batch_report import BatchReport
+from ..query.checkpoint_log import DONE, PLANNED, batch_numbers, logged_at
+from ..rows import Messages, TaskReport
+from ..worker.error_texts import raise_failure
+from ..worker.output_partitions import OutputBlock, OutputPartitions
+from .kafka_format import parse_settings
+from .written_counts import add_counts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LONGEST = timedelta(minutes=5)
+"""How long a transaction may take that meets no errors: it has the share of one task in one batch."""
+
+FORGOTTEN_SECONDS = 24 * 3600
+"""Brokers forget the markers of a query that stands still, after a week if they are not told otherwise."""
+
+_REPORT_SCHEMA = "report binary"
+_ARROW_SCHEMA = pa.schema([("report", pa.binary())])
+_FENCED_AT_ONCE = 16
+
+_log = logging.getLogger(__name__)
+
+
+class TransactionsRecord(msgspec.Struct):
+    """What is stored beside the checkpoint: how many tasks may have a transaction open."""
+
+    tasks: int
+
+
+@dataclass(frozen=True)
+class KafkaTarget:
+    """Where the tasks of a sink write to. `settings` are those of the cluster as text, `group` the name of the query,
+    which its transactional ids and the group of its markers have."""
+
+    settings: str = field(repr=False)
+    group: str
+    partitions: OutputPartitions
+
+    def cluster(self) -> Cluster:
+        """The cluster, which this process connects to once."""
+        return _cluster(os.getpid(), self.settings)
+
+    def markers(self) -> BatchMarkers:
+        """The markers of the query."""
+        return _markers(os.getpid(), self.settings, self.group)
+
+    def producer(self, task: int) -> KafkaRecordProducer:
+        """The producer of a task. It fences that of any earlier attempt."""
+        streams = {stream for stream, _ in self.partitions.of_task(task)}
+        return KafkaRecordProducer(self.cluster(), f"{self.group}-{task}", longest=LONGEST, streams=tuple(streams))
+
+
+@cache
+def _cluster(_: int, settings: str) -> Cluster:
+    return Cluster(parse_settings(settings))
+
+
+@cache
+def _markers(process: int, settings: str, group: str) -> BatchMarkers:
+    return BatchMarkers(_cluster(process, settings), group)
+
+
+class TransactionalSink:
+    """The `BatchSink` that writes the outputs of each batch once. `wall` returns the time now, in ms since epoch."""
+
+    def __init__(
+        self, target: KafkaTarget, checkpoint: Path, counts: Path, wall: Callable[[], int] = wall_clock
+    ) -> None:
+        self._target, self._checkpoint, self._counts, self._wall = target, checkpoint, counts, wall
+        self._again = _unfinished(checkpoint)
+
+    @property
+    def outputs(self) -> OutputPartitions:
+        """Outputs leave the query as rows, each for one partition."""
+        return self._target.partitions
+
+    def fence(self, file: Path) -> None:
+        """End the transactions that a run before has left open. `file` has how many tasks it had."""
+        earlier = read(file, TransactionsRecord).tasks if file.exists() else 0
+        if self._again is not None and earlier:
+            self._check_age(self._again)
+            # Also those of tasks that this run does not have.
+            with ThreadPoolExecutor(_FENCED_AT_ONCE) as threads:
+                list(threads.map(lambda task: self._target.producer(task).close(), range(earlier)))
+        write(file, msgspec.json.encode(TransactionsRecord(self._target.partitions.tasks)))
+
+    def _check_age(self, batch: int) -> None:
+        age = self._wall() / 1000 - logged_at(self._checkpoint, PLANNED, batch)
+        if age > FORGOTTEN_SECONDS and not self._target.markers().read(self._target.partitions.places):
+            group = self._target.group
+            wrong = (
+                f"batch {batch} of {group!r} was cut off {age / 3600:,.0f} hours ago, and Kafka has no marker of it: "
+            )
+            wrong += "whether its outputs are there is not known"
+            expected = f"the offsets of the group {group!r}, which brokers keep for offsets.retention.minutes"
+            remedy = "run once with the guarantee at_least_once, by which the batch is written again"
+            raise SystemProblem(explain(wrong, expected, remedy, self._checkpoint))
+
+    def run(self, rows: "DataFrame", batch: int) -> BatchReport:
+        """Run a batch, and write its outputs unless they are written already."""
+        tasks = self._target.partitions.tasks
+        ordered = rows.select("level", "block").repartition(tasks, "level").sortWithinPartitions("level", "block")
+        written = ordered.mapInArrow(_writer(self._target, batch, again=batch == self._again), _REPORT_SCHEMA).collect()
+        report = BatchReport()
+        for row in written:
+            report.add(msgspec.json.decode(row.report, type=BatchReport))
+        raise_failure(report)
+        add_counts(self._counts, batch, report.counts)
+        return report
+
+
+def _unfinished(checkpoint: Path) -> int | None:
+    """The batch that an earlier run has begun and not ended."""
+    planned, done = (max(batch_numbers(checkpoint, kind), default=-1) for kind in (PLANNED, DONE))
+    return planned if planned > done else None
+
+
+def _writer(
+    target: KafkaTarget, batch: int, *, again: bool
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def write_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415 - there is one in a worker alone
+
+        context = TaskContext.get()
+        assert context is not None
+        task = SinkTask(target, batch, context.partitionId(), again=again or context.attemptNumber() > 0)
+        report = task.write(_blocks(batches, target.partitions))
+        yield pa.RecordBatch.from_pylist([{"report": msgspec.json.encode(report)}], schema=_ARROW_SCHEMA)
+
+    return write_rows
+
+
+def _blocks(batches: Iterable[pa.RecordBatch], partitions: OutputPartitions) -> Iterator[OutputBlock]:
+    for batch in batches:
+        for level, block in zip(batch.column("level").to_pylist(), batch.column("block").to_pylist(), strict=True):
+            yield partitions.block(level, block)
+
+
+class SinkTask:
+    """One task of the sink, in one batch. One that runs `again` looks for markers even if it has nothing to write."""
+
+    def __init__(self, target: KafkaTarget, batch: int, number: int, *, again: bool = False) -> None:
+        self._target, self._batch, self._number, self._again = target, batch, number, again
+        self._digests: dict[StreamPartition, int] = {}
+
+    def write(self, blocks: Iterator[OutputBlock]) -> BatchReport:
+        """Write the messages of sorted blocks in one transaction, and return the reports among the blocks."""
+        report = BatchReport()
+        for place, block in blocks:
+            if isinstance(block, TaskReport):
+                report.add(block.report)
+            elif isinstance(block, Messages) and report.failure is None:
+                assert place is not None
+                # Reports come before messages.
+                self._write(chain([OutputBlock(place, block)], blocks))
+        if self._again and not self._digests and report.failure is None:
+            self._write(iter(()))
+        return report
+
+    def _write(self, blocks: Iterator[OutputBlock]) -> None:
+        target = self._target
+        with closing(target.producer(self._number)) as producer:
+            # Read behind the fence: no attempt before can commit any more.
+            markers = target.markers().read(target.partitions.of_task(self._number))
+            written = {place: marker for place, marker in markers.items() if marker.batch >= self._batch}
+            producer.begin()
+            for place, block in blocks:
+                assert place is not None
+                assert isinstance(block, Messages)
+                records = block.records()
+                self._digests[place] = self._digests.get(place, 0) + _digest(records)
+                if place not in written:
+                    producer.send(*place, records)
+            self._check(written)
+            marked = {
+                place: BatchMarker(self._batch, digest & _WORD)
+                for place, digest in self._digests.items()
+                if place not in written
+            }
+            if marked:
+                producer.mark(target.markers(), marked)
+                producer.commit()
+
+    def _check(self, written: dict[StreamPartition, BatchMarker]) -> None:
+        """Raise SystemProblem unless what is written is what this attempt would write."""
+        for (stream, partition), marker in written.items():
+            if marker.batch > self._batch:
+                wrong = (
+                    f"batch {self._batch} of {self._target.group!r} begins, but {stream} [{partition}] has the outputs "
+                )
+                wrong += f"of batch {marker.batch} already"
+                remedy = "put back the checkpoint as the last run left it, or start over with fluvial reset --all"
+                raise SystemProblem(explain(wrong, "a checkpoint that is as new as its outputs", remedy))
+            if marker.digest != self._digests.get((stream, partition), 0) & _WORD:
+                wrong = (
+                    f"batch {self._batch} of {self._target.group!r} is run again after a crash, and would write other "
+                )
+                wrong += f"messages to {stream} [{partition}] than those that are there"
+                expected = "functions that return the same for the same messages"
+                remedy = "run once with the guarantee at_least_once, by which the whole batch is written again"
+                raise SystemProblem(explain(wrong, expected, remedy))
+
+
+_WORD = (1 << 64) - 1
+
+
+def _digest(records: Iterable[Record]) -> int:
+    """A number that other records are not likely to have. Their order does not count: calls in flight may end in
+    another one."""
+    total = 0
+    for key, value, time_ms, headers in records:
+        found = crc32(value or b"", crc32(key or b"", time_ms & 0xFFFFFFFF))
+        for name, content in headers:
+            found = crc32(content or b"", crc32(name.encode(), found))
+        total += (found << 32) + 1
+    return total

@@ -1,0 +1,92 @@
+"""The partitions of a query's outputs, and the rows that carry messages to the task that writes a partition.
+
+The rows pass through one more shuffle, behind all stages. Sorted, they have the messages of each partition in an order
+that does not depend on which task of Spark was first.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from struct import Struct
+from typing import NamedTuple
+
+from ...systems.contract import StreamPartition
+from ..batch_report import BatchReport
+from ..key_buckets import partition_of
+from ..rows import OUTPUT, Block, Messages, Row, TaskReport, decode, encode, positioned_blocks
+from .outputs import Output, partitions_of
+
+_ORDER = Struct(">IIQQ")
+"""By what rows are sorted: the number of the partition, of the stage, of the producer, and the first position. They are
+in front of a block, with the highest byte first, since Spark compares bytes one by one."""
+
+_FAILURES = 0
+"""In place of the number of a partition: a failure comes before all messages."""
+
+
+class OutputBlock(NamedTuple):
+    """A block that a task of the sink gets: messages for a partition, or the report of a task that has failed, for
+    none."""
+
+    place: StreamPartition | None
+    block: Block
+
+
+@dataclass(frozen=True)
+class OutputPartitions:
+    """The partitions of outputs, which so many `tasks` write. `streams` has the number of partitions of each stream."""
+
+    streams: Mapping[str, int]
+    tasks: int
+
+    @property
+    def places(self) -> tuple[StreamPartition, ...]:
+        """All partitions."""
+        return tuple((stream, number) for stream, count in sorted(self.streams.items()) for number in range(count))
+
+    def of_task(self, task: int) -> tuple[StreamPartition, ...]:
+        """The partitions that a task writes."""
+        return self.places[task :: self.tasks]
+
+    def __call__(self) -> AbstractContextManager[Output]:
+        """Open nothing: messages leave as rows."""
+        return nullcontext(self._rows)
+
+    def _rows(self, messages: Messages, stage: int, label: int) -> Iterator[Row]:
+        indices: dict[int, list[int]] = {}
+        for index, partition in enumerate(partitions_of(messages, self.streams[messages.stream])):
+            indices.setdefault(partition, []).append(index)
+        first = self._first(messages.stream)
+        for partition, chosen in sorted(indices.items()):
+            place = first + partition
+            for position, block in positioned_blocks(messages.select(chosen)):
+                order = _ORDER.pack(place + 1, stage, messages.producer, position)
+                yield _levels(self.tasks)[place % self.tasks], label, order + block
+
+    def _first(self, stream: str) -> int:
+        return sum(count for name, count in self.streams.items() if name < stream)
+
+    def failure_rows(self, report: BatchReport) -> list[Row]:
+        """A row for each task of the sink: none of them writes anything."""
+        block = _ORDER.pack(_FAILURES, 0, 0, 0) + encode(TaskReport(report))
+        return [(level, 0, block) for level in _levels(self.tasks)]
+
+    def block(self, level: int, packed: bytes) -> OutputBlock:
+        """The block of a row that has come to the sink."""
+        if level == OUTPUT:
+            return OutputBlock(None, decode(packed))
+        number = _ORDER.unpack_from(packed)[0]
+        place = None if number == _FAILURES else self.places[number - 1]
+        return OutputBlock(place, decode(packed[_ORDER.size :]))
+
+
+@cache
+def _levels(tasks: int) -> tuple[int, ...]:
+    """The level of the rows of each task: levels above OUTPUT that Spark's hash brings to the task."""
+    levels: dict[int, int] = {}
+    level = OUTPUT
+    while len(levels) < tasks:
+        level += 1
+        levels.setdefault(partition_of(level, tasks), level)
+    return tuple(levels[task] for task in range(tasks))

@@ -1,0 +1,188 @@
+"""The tasks of the sink under exactly_once, on a broker, without Spark."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+from uuid import uuid4
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the engine needs pyspark")
+
+from engines.targets import contents
+from explained import assert_explains
+from fluvial.dsl import Pipeline, SystemProblem, UsageError
+from fluvial.dsl.message import Record
+from fluvial.planner import plan
+from fluvial.planner.settings import Guarantee
+from fluvial.runtime.kernel.state_cache import Size
+from fluvial.runtime.spark.batch_report import BatchReport, Failure
+from fluvial.runtime.spark.connectors.kafka import KafkaConnection
+from fluvial.runtime.spark.connectors.kafka_format import settings_text
+from fluvial.runtime.spark.connectors.kafka_sink import KafkaSink
+from fluvial.runtime.spark.connectors.kafka_transactions import KafkaTarget, SinkTask, TransactionalSink
+from fluvial.runtime.spark.key_buckets import KeyBuckets
+from fluvial.runtime.spark.lowering.lowering import levels
+from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
+from fluvial.runtime.spark.lowering.query_plan import QueryPlan
+from fluvial.runtime.spark.rows import TaskReport, messages_of
+from fluvial.runtime.spark.worker.output_partitions import OutputBlock, OutputPartitions
+from fluvial.runtime.systems import KafkaSystem
+from fluvial.runtime.systems.kafka import BatchMarker
+from kafka.broker import Broker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+class Sink:
+    """A topic of two partitions, and the tasks that write it for one query."""
+
+    def __init__(self, broker: Broker, topic: str, tasks: int = 1) -> None:
+        self.system, self.topic = KafkaSystem(broker.address), topic
+        partitions = OutputPartitions({topic: 2}, tasks)
+        self.target = KafkaTarget(settings_text(self.system.settings), f"p@{uuid4().hex}", partitions)
+
+    def blocks(self, *values: Sequence[bytes]) -> list[OutputBlock]:
+        """The blocks of a batch: the values of each partition."""
+        return [
+            OutputBlock((self.topic, partition), messages_of(self.topic, 0, range(len(part)), records(part)))
+            for partition, part in enumerate(values)
+            if part
+        ]
+
+    def write(self, batch: int, *values: Sequence[bytes], again: bool = False) -> None:
+        SinkTask(self.target, batch, 0, again=again).write(iter(self.blocks(*values)))
+
+    @property
+    def visible(self) -> list[bytes]:
+        return sorted(record[1] or b"" for record in contents(self.system, self.topic))
+
+
+def records(values: Sequence[bytes]) -> list[Record]:
+    return [(b"k", value, 1_000, (("h", b"1"),)) for value in values]
+
+
+@pytest.fixture
+def sink(broker: Broker, topic: Callable[..., str]) -> Sink:
+    return Sink(broker, topic(2))
+
+
+def test_a_batch_is_written_once_however_often_its_task_runs(sink: Sink) -> None:
+    for batch, values in enumerate(([b"1", b"2"], [b"3"])):
+        for again in (False, True, True):
+            sink.write(batch, values, [b"other"] if batch else [], again=again)
+    assert sink.visible == [b"1", b"2", b"3", b"other"]
+
+
+def test_messages_may_come_in_another_order_when_a_batch_is_run_again(sink: Sink) -> None:
+    sink.write(0, [b"1", b"2"])
+    sink.write(0, [b"2", b"1"], again=True)
+    assert sink.visible == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("values", [[[b"1", b"3"]], [[b"1"]], [[b"1", b"2", b"2"]], [[]], [[], [b"1", b"2"]]])
+def test_other_messages_stop_a_run(sink: Sink, values: list[list[bytes]]) -> None:
+    sink.write(0, [b"1", b"2"])
+    with pytest.raises(SystemProblem, match=r"would write other\s+messages to .* \[0\]"):
+        sink.write(0, *values, again=True)
+    assert sink.visible == [b"1", b"2"]
+
+
+def test_what_another_attempt_has_open_is_dropped(sink: Sink) -> None:
+    zombie = sink.target.producer(0)
+    zombie.begin()
+    zombie.send(sink.topic, 0, records([b"zombie"]))
+    zombie.mark(sink.target.markers(), {(sink.topic, 0): BatchMarker(0, 1)})
+    sink.write(0, [b"1"])
+    with pytest.raises(SystemProblem, match="taken over"):
+        zombie.commit()
+    zombie.close()
+    assert sink.visible == [b"1"]
+
+
+def test_a_checkpoint_that_is_older_than_its_outputs_is_refused(sink: Sink) -> None:
+    sink.write(5, [b"1"])
+    with pytest.raises(SystemProblem, match=r"batch 4 of .* has the outputs of batch 5 already"):
+        sink.write(4, [b"1"])
+
+
+def test_a_failure_leaves_nothing(sink: Sink) -> None:
+    failed = BatchReport(failure=Failure("MessageError", "why", "trace"))
+    blocks = [OutputBlock(None, TaskReport(failed)), *sink.blocks([b"1"])]
+    assert SinkTask(sink.target, 0, 0).write(iter(blocks)).failure == failed.failure
+    assert sink.visible == []
+    assert not sink.target.markers().read([(sink.topic, 0)])
+
+
+def test_an_offset_of_another_program_is_no_marker(sink: Sink) -> None:
+    from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415
+
+    consumer = Consumer({"bootstrap.servers": sink.system.settings.servers, "group.id": sink.target.group})
+    consumer.commit(offsets=[TopicPartition(sink.topic, 0, 3)], asynchronous=False)
+    consumer.close()
+    with pytest.raises(SystemProblem, match="an offset that no run of Fluvial has committed"):
+        sink.write(0, [b"1"])
+
+
+def planned(folder: Path, *, age_hours: float) -> Path:
+    """A checkpoint whose first batch was planned, and not done."""
+    checkpoint = folder / "spark"
+    (checkpoint / "offsets").mkdir(parents=True)
+    (file := checkpoint / "offsets" / "0").write_text("v1\n{}\n{}")
+    (checkpoint / "commits").mkdir()
+    at = time.time() - 3600 * age_hours
+    os.utime(file, (at, at))
+    return checkpoint
+
+
+def test_a_run_ends_what_an_earlier_one_with_more_tasks_has_left_open(
+    broker: Broker, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    before = Sink(broker, topic(2), tasks=2)
+    checkpoint = planned(tmp_path, age_hours=30)
+    TransactionalSink(before.target, checkpoint, tmp_path / "counted").fence(tmp_path / "transactions")
+    zombie = before.target.producer(1)
+    zombie.begin()
+    zombie.send(before.topic, 1, records([b"zombie"]))
+    SinkTask(before.target, 0, 0).write(iter(before.blocks([b"1"])))
+
+    after = KafkaTarget(before.target.settings, before.target.group, OutputPartitions({before.topic: 2}, 1))
+    TransactionalSink(after, checkpoint, tmp_path / "counted").fence(tmp_path / "transactions")
+    with pytest.raises(SystemProblem, match="taken over"):
+        zombie.commit()
+    zombie.close()
+    SinkTask(after, 0, 0, again=True).write(iter(before.blocks([b"1"], [b"2"])))
+    assert before.visible == [b"1", b"2"]
+
+
+def test_a_batch_whose_markers_kafka_may_have_forgotten_is_refused(sink: Sink, tmp_path: Path) -> None:
+    checkpoint, file = planned(tmp_path, age_hours=30), tmp_path / "transactions"
+    made = TransactionalSink(sink.target, checkpoint, tmp_path / "counted")
+    made.fence(file)  # the first run under exactly_once has no markers to lose
+    with pytest.raises(SystemProblem, match="was cut off 30 hours ago, and Kafka has no marker of it"):
+        made.fence(file)
+    sink.write(0, [b"1"])
+    made.fence(file)
+
+
+@pytest.mark.parametrize("guarantee", get_args(Guarantee))
+def test_speculation_is_refused_where_each_output_is_to_be_seen_once(guarantee: Guarantee, tmp_path: Path) -> None:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).send_to("out")
+    planned = plan(pipeline, partitions={"in": 1})
+    buckets = KeyBuckets(1)
+    found = levels(planned, list(planned.stages), 1)
+    shipped = pack(PlanBundle(planned, found, buckets, Size(1, 1)))
+    query = QueryPlan(planned, found, buckets, shipped, tmp_path, "p@1", ("in",), {}, guarantee == "exactly_once")
+    context = SimpleNamespace(getConf=lambda: {"spark.speculation": "true"}, defaultParallelism=2)
+    session: Any = SimpleNamespace(sparkContext=context)
+    connection = KafkaConnection(KafkaSystem("localhost:1"))
+    if guarantee == "at_least_once":
+        assert isinstance(connection.sink(query, session), KafkaSink)
+        return
+    with pytest.raises(UsageError) as raised:
+        connection.sink(query, session)
+    assert_explains(raised.value, "spark.speculation is on", None, "a task that runs once at a time", "at_least_once")

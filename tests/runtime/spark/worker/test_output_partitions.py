@@ -1,0 +1,98 @@
+"""Rows of outputs reach the task of their partition, in an order that does not depend on tasks."""
+
+from collections import defaultdict
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pyspark", reason="the engine needs pyspark")
+
+from fluvial.dsl.message import Record
+from fluvial.runtime.spark.batch_report import BatchReport, Failure
+from fluvial.runtime.spark.key_buckets import partition_of
+from fluvial.runtime.spark.rows import OUTPUT, Messages, Row, TaskReport, messages_of
+from fluvial.runtime.spark.worker.output_partitions import OutputPartitions
+from fluvial.runtime.spark.worker.outputs import report_row
+from fluvial.runtime.systems.partitioner import partition_for
+
+STREAMS = {"visits": 5, "late": 2, "errors": 1}
+KEYS = st.one_of(st.none(), st.binary(max_size=2))
+SENT = st.lists(st.tuples(st.sampled_from(sorted(STREAMS)), st.integers(0, 3), st.integers(0, 600), st.lists(KEYS)))
+
+
+@given(sent=SENT, tasks=st.integers(1, 12), seed=st.integers())
+def test_each_partition_gets_its_messages_in_the_order_of_each_producer(
+    sent: list[tuple[str, int, int, list[bytes | None]]], tasks: int, seed: int
+) -> None:
+    partitions = OutputPartitions(STREAMS, tasks)
+    expected: dict[tuple[str, int], dict[tuple[int, int], list[bytes]]] = defaultdict(lambda: defaultdict(list))
+    positions: dict[tuple[int, int], int] = defaultdict(int)
+    rows: list[Row] = []
+    for stream, stage, producer, keys in sent:
+        if not keys:
+            continue
+        first = positions[stage, producer]
+        positions[stage, producer] += len(keys)
+        values = [f"{stage} {producer} {first + index}".encode() for index in range(len(keys))]
+        records: list[Record] = [(key, value, 0, ()) for key, value in zip(keys, values, strict=True)]
+        with partitions() as output:
+            rows += output(messages_of(stream, producer, range(first, first + len(keys)), records), stage, 7)
+        for key, value in zip(keys, values, strict=True):
+            count = STREAMS[stream]
+            number = producer % count if key is None else partition_for(key, count)
+            expected[stream, number][stage, producer].append(value)
+    Random(seed).shuffle(rows)
+
+    found: dict[tuple[str, int], dict[tuple[int, int], list[bytes]]] = defaultdict(lambda: defaultdict(list))
+    seen: list[tuple[str, int]] = []
+    for level, label, packed in sorted(rows, key=lambda row: (row[0], row[2])):
+        place, block = partitions.block(level, packed)
+        assert place is not None
+        assert label == 7
+        assert place in partitions.of_task(partition_of(level, tasks))
+        assert isinstance(block, Messages)
+        for content in block.values:
+            assert content is not None
+            stage, producer, _ = map(int, content.split())
+            found[place][stage, producer].append(content)
+        seen += [place] if not seen or seen[-1] != place else []
+    assert found == expected
+    assert len(seen) == len(set(seen)), "the messages of a partition are not together"
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 8])
+def test_a_failure_reaches_every_task_before_any_message(tasks: int) -> None:
+    partitions = OutputPartitions({"out": 16}, tasks)
+    report = BatchReport(failure=Failure("MessageError", "why", "trace"))
+    with partitions() as output:
+        rows = list(output(messages_of("out", 0, [0], [(b"k", b"v", 0, ())]), 0, 0))
+    failures = partitions.failure_rows(report)
+    assert sorted(partition_of(level, tasks) for level, _, _ in failures) == list(range(tasks))
+    (place, block), *others = (
+        partitions.block(level, packed)
+        for level, _, packed in sorted([*rows, *failures], key=lambda row: (row[0], row[2]))
+        if level == rows[0][0]
+    )
+    assert (place, block) == (None, TaskReport(report))
+    assert [place for place, _ in others] == [("out", partition_for(b"k", 16))]
+
+
+def test_reports_come_before_messages() -> None:
+    partitions = OutputPartitions({"out": 1}, 1)
+    report = BatchReport(due={1: {0: (1, 2)}})
+    level, _, packed = report_row(3, report)
+    assert level == OUTPUT < partitions.failure_rows(report)[0][0]
+    assert partitions.block(level, packed) == (None, TaskReport(report))
+
+
+def test_a_large_message_set_is_split_and_stays_in_order() -> None:
+    partitions = OutputPartitions({"out": 1}, 1)
+    records: list[Record] = [(b"k", b"%04d" % number + bytes(300_000), 0, ()) for number in range(10)]
+    with partitions() as output:
+        rows = list(output(messages_of("out", 0, range(10), records), 0, 0))
+    assert len(rows) > 2
+    blocks = [partitions.block(level, packed).block for level, _, packed in sorted(set(rows), key=lambda row: row[2])]
+    messages = [block for block in blocks if isinstance(block, Messages)]
+    assert [record for part in messages for record in part.records()] == records
