@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..planner.settings import Settings
+    from .background_run import RunHandle, start
     from .launch import run
     from .metrics.http import Metrics
     from .pipeline_reset import reset
@@ -15,7 +16,19 @@ if TYPE_CHECKING:
     from .reset_step import ResetStep
     from .systems import KafkaSystem, open_system
 
-__all__ = ["KafkaSystem", "Metrics", "Progress", "Report", "ResetStep", "Settings", "open_system", "reset", "run"]
+__all__ = [
+    "KafkaSystem",
+    "Metrics",
+    "Progress",
+    "Report",
+    "ResetStep",
+    "RunHandle",
+    "Settings",
+    "open_system",
+    "reset",
+    "run",
+    "start",
+]
 
 # Names are imported when they are used: Spark starts many processes that need one module of this package each.
 # No module may have one of these names: once imported, it would hide the name.
@@ -25,10 +38,12 @@ _HOMES = {
     "Progress": ".report",
     "Report": ".report",
     "ResetStep": ".reset_step",
+    "RunHandle": ".background_run",
     "Settings": "..planner.settings",
     "open_system": ".systems",
     "reset": ".pipeline_reset",
     "run": ".launch",
+    "start": ".background_run",
 }
 
 if not TYPE_CHECKING:  # with `__getattr__` type checkers would accept any name

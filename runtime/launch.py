@@ -85,11 +85,8 @@ def run(
     {'loud': 1}
     """
     container = _checked_container(container_id, containers)
-    valid = progress is None or callable(progress)
-    require(valid, UsageError, f"run: progress={progress!r}", "a function that is given a Progress, or None")
-    valid = metrics is None or callable(getattr(metrics, "following", None))
-    require(valid, UsageError, f"run: metrics={metrics!r}", "a Metrics, or None", "open it: with Metrics() as metrics")
-    return start(pipeline, engine, system, settings, until, progress, spark, container, metrics)
+    checked_progress(progress)
+    return run_container(pipeline, engine, system, settings, until, progress, spark, container, metrics)
 
 
 def _checked_container(container_id: object, containers: object) -> ContainerId:
@@ -101,7 +98,7 @@ def _checked_container(container_id: object, containers: object) -> ContainerId:
     return ContainerId(number, containers)
 
 
-def start(
+def run_container(
     pipeline: Pipeline,
     engine: EngineName,
     system: str | System,
@@ -115,6 +112,23 @@ def start(
 ) -> Report:
     """Do what `run` does, as the container that `container` names. `partitions` limits how many partitions of a stream
     the run reads, for streams that have got more."""
+    return prepared(pipeline, engine, system, settings, until, spark, container, metrics, partitions)(progress)
+
+
+def prepared(
+    pipeline: Pipeline,
+    engine: EngineName,
+    system: str | System,
+    settings: Settings | None,
+    until: Until,
+    spark: Any,
+    container: ContainerId,
+    metrics: "Metrics | None" = None,
+    partitions: Mapping[str, int] | None = None,
+) -> Callable[[OnProgress | None], Report]:
+    """Check and plan a run. Returns the function that runs it."""
+    valid = metrics is None or callable(getattr(metrics, "following", None))
+    require(valid, UsageError, f"metrics={metrics!r}", "a Metrics, or None", "open it: with Metrics() as metrics")
     settings = Settings() if settings is None else settings
     if until not in get_args(Until):
         remedy = 'write until="stopped", until="caught-up" or until="end"'
@@ -129,9 +143,19 @@ def start(
     if engine == "local":
         run_plan = partial(run_plan, container_id=container)
     tables = _Tables(planned, streams, settings)
-    following = nullcontext(progress) if metrics is None else metrics.following(planned, settings, progress, tables)
-    with following as on_progress:
-        return run_plan(planned, streams, settings, until, on_progress, spark)
+
+    def run_prepared(progress: OnProgress | None) -> Report:
+        following = nullcontext(progress) if metrics is None else metrics.following(planned, settings, progress, tables)
+        with following as on_progress:
+            return run_plan(planned, streams, settings, until, on_progress, spark)
+
+    return run_prepared
+
+
+def checked_progress(progress: object) -> None:
+    """Raise UsageError for what cannot be called."""
+    valid = progress is None or callable(progress)
+    require(valid, UsageError, f"progress={progress!r}", "a function that is given a Progress, or None")
 
 
 @dataclass(frozen=True, slots=True)

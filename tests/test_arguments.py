@@ -296,6 +296,18 @@ CASES: dict[str, Case] = {
         container_id=0,
         containers=1,
     ),
+    "start": of(
+        runtime.start,
+        types={"spark": str | None, "progress": FUNCTION | None, "metrics": runtime.Metrics | None},
+        pipeline=copy(),
+        engine="local",
+        system="memory:",
+        settings=planner.Settings(),
+        until="end",
+        progress=None,
+        metrics=None,
+        spark=None,
+    ),
     "reset": of(
         runtime.reset,
         pipeline=copy(),
@@ -436,6 +448,7 @@ DATA = {
     "PlannedStream",
     "Progress",
     "Report",
+    "RunHandle",
     "ResetStep",
     "Guarantee",
 }
@@ -478,5 +491,5 @@ def test_every_argument_is_tried() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_right_arguments_are_taken(name: str) -> None:
-    if name not in ("run", "after"):  # of which two exclude each other, and one takes a while
+    if name not in ("run", "start", "after"):  # of which two exclude each other, and one takes a while
         called(CASES[name], {})

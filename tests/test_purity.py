@@ -21,7 +21,7 @@ ALLOWED = {
     "runtime/process/clock.py": "the clock itself",
     "runtime/process/data_files.py": "the mode of files, which a parent process passes on",
     "runtime/process/machine.py": "the machine itself",
-    "runtime/process/signals.py": "when a signal came",
+    "runtime/process/stop_request.py": "when a signal came",
     "runtime/process/watchdog.py": "a process of its own, which imports nothing of the package",
     "runtime/serdes/registry.py": "serdes know no other package of the runtime",
     "runtime/spark/engine.py": "the edge: when a run began",

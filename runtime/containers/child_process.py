@@ -19,7 +19,7 @@ from ...dsl.errors import FluvialError, TakenOver
 from ...planner.settings import Settings
 from ..data_warnings.keyless import LOGGER as TABLES
 from ..data_warnings.suspicious_times import LOGGER as TIMES
-from ..launch import Until, start
+from ..launch import Until, run_container
 from ..local.coordination.membership import ContainerId
 from ..metrics.http import Address, serving
 from ..pipeline_loader import load_pipeline
@@ -76,7 +76,7 @@ def run_child(config: ChildConfig, report_to_supervisor: Callable[[ChildReport],
     try:
         pipeline = load_pipeline(config.target)
         with serving(config.metrics, _print_error) as metrics:
-            report = start(
+            report = run_container(
                 pipeline,
                 "local",
                 opened(config.system),

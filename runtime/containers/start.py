@@ -11,8 +11,9 @@ from ..local.coordination.membership import begin_run
 from ..metrics.http import Address
 from ..process.interruptions import interruptions_raised
 from ..process.resource_limits import exhaustion_explained
-from ..process.signals import Stopped, stop_signals
+from ..process.signals import stop_signals
 from ..process.standard_streams import queued_stderr
+from ..process.stop_request import Stopped
 from ..report import OnProgress, Report
 from ..systems.contract import System
 from ..systems.open import opening

@@ -18,7 +18,8 @@ from ..preflight.input_streams import SUBJECTS
 from ..process.forks import STOPPING, apart_from_children
 from ..process.machine import THIS_MACHINE, Machine
 from ..process.resource_limits import remedy_for, require_descriptors_of_loop
-from ..process.signals import ENDED, KILL_SECONDS, REPEATED_SECONDS
+from ..process.signals import ENDED, KILL_SECONDS
+from ..process.stop_request import REPEATED_SECONDS
 from ..report import OnProgress, Progress, Report, sums
 from .child_process import ChildConfig, ChildReport
 from .merged_reports import merged_progress, merged_report

@@ -29,7 +29,8 @@ from ..preflight.state_compatibility import refuse_changed, reset_command
 from ..process.interruptions import interruption, interruptions_raised
 from ..process.machine import THIS_MACHINE, Machine
 from ..process.resource_limits import exhaustion_explained
-from ..process.signals import Stopped, stop_signals
+from ..process.signals import stop_signals
+from ..process.stop_request import Stopped
 from ..report import OnProgress, Report
 from ..size_limit import SizeLimit
 from ..state import MemoryStore, TaskStore

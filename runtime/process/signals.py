@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -15,10 +14,10 @@ from typing import Self
 from . import watchdog
 from .forks import STOPPING, apart_from_children
 from .resource_limits import remedy_for
+from .run_control import RUN_CONTROL
 from .standard_streams import say_last
+from .stop_request import StopRequest
 
-REPEATED_SECONDS = 0.5
-"""A second signal within this time counts as the same: `timeout` sends one to its child and one to the group."""
 # These four pass one after another, within the 10 s that users are promised for SIGTERM.
 DRAIN_SECONDS = 3.0
 """Time after a request to stop in which asynchronous calls in flight may end."""
@@ -36,59 +35,6 @@ ENDED = 128 + signal.SIGTERM
 """The exit code of a process that SIGTERM has ended."""
 
 
-class Stopped(KeyboardInterrupt):
-    """A run was asked to stop, and stops at once, without a last commit."""
-
-
-class StopRequest:
-    """Whether a run was asked to stop: call it to find out. A run that polls it calls `begin` first.
-
-    Before `begin`, SIGTERM raises `Stopped` in the main thread at once, and SIGINT raises KeyboardInterrupt.
-    """
-
-    def __init__(self) -> None:
-        self.begun = False
-        self._overdue = False
-        self._ended = False
-        self._interrupting = threading.Lock()
-        self._asked_at: float | None = None
-
-    def __call__(self) -> bool:
-        """Whether a signal has requested a stop."""
-        return self._asked_at is not None
-
-    def begin(self) -> None:
-        """From now on the first signal only requests a stop; the run polls it."""
-        self.begun = True
-
-    def handle(self, number: int, _: FrameType | None) -> None:
-        """Handle SIGINT or SIGTERM: request a stop, or raise `Stopped` or KeyboardInterrupt where the class says so."""
-        if self._ended:
-            return
-        if self._overdue or (number == signal.SIGTERM and not self.begun):
-            raise Stopped
-        now = time.monotonic()
-        if not self.begun or (self._asked_at is not None and now - self._asked_at > REPEATED_SECONDS):
-            raise KeyboardInterrupt
-        self._asked_at = self._asked_at or now
-
-    def interrupt(self) -> None:
-        """Raise `Stopped` in the main thread, unless the run has ended, since the time to commit is over. Another
-        thread calls this."""
-        main = threading.main_thread().ident
-        assert main is not None
-        with self._interrupting:
-            if not self._ended:
-                self._overdue = True
-                signal.pthread_kill(main, signal.SIGTERM)
-
-    def end(self) -> None:
-        """From now on signals have no effect here, and `interrupt` sends none."""
-        self._ended = True
-        with self._interrupting:  # a signal that another thread is sending has arrived
-            pass
-
-
 @contextmanager
 def stop_signals() -> Iterator[StopRequest]:
     """Let SIGINT and SIGTERM request a stop after a commit. A second one, more than `REPEATED_SECONDS` later, stops at
@@ -97,9 +43,11 @@ def stop_signals() -> Iterator[StopRequest]:
     `COMMIT_SECONDS` after SIGTERM the main thread is interrupted with `Stopped`, and after `EXIT_SECONDS` the process
     ends with exit code 143. A thread does both, since the main thread may be in a call that does not return. If no
     thread of Python can run, another process kills this one after `KILL_SECONDS`. A child that is forked meanwhile has
-    the signal handlers from before. Outside of the main thread nothing is handled.
+    the signal handlers from before. Outside of the main thread no signal is handled; a run with a `RunControl` is
+    stopped by that.
     """
-    request = StopRequest()
+    control = RUN_CONTROL.get()
+    request = StopRequest() if control is None else control.stop
     if threading.current_thread() is not threading.main_thread():
         yield request
         return

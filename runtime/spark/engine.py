@@ -17,7 +17,8 @@ from ..preflight.state_compatibility import reset_command
 from ..preflight.unsupported import limitations
 from ..process.interruptions import interruptions_raised
 from ..process.resource_limits import exhaustion_explained
-from ..process.signals import Stopped, stop_signals
+from ..process.signals import stop_signals
+from ..process.stop_request import Stopped
 from ..report import OnProgress, Report
 from ..state.pipeline_folder import queries_folder
 from ..systems.contract import System

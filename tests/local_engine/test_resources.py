@@ -31,7 +31,7 @@ from fluvial.dsl import (
 )
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.process.signals import Stopped
+from fluvial.runtime.process.stop_request import Stopped
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from kafka.container_runs import PATIENCE
 from waiting import wait_until

@@ -19,7 +19,7 @@ from engines.targets import PATIENT, contents, write
 from fluvial.dsl import NoProgressError, Pipeline, SystemProblem
 from fluvial.planner import Settings
 from fluvial.runtime import Progress
-from fluvial.runtime.launch import start
+from fluvial.runtime.launch import run_container
 from fluvial.runtime.local.coordination.assignments import Presence
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard
@@ -93,7 +93,7 @@ class Orchestrator:
                 raise Death
 
         try:
-            start(
+            run_container(
                 pipeline, "local", self._system, self._settings, "end", at_turn, None, ContainerId(number, CONTAINERS)
             )
         except (Death, SystemProblem):  # the latter where the process before it is just about to be gone

@@ -52,8 +52,8 @@ def filled() -> MemorySystem:
     [
         ({"until": "never"}, "until='never'", '"stopped", "caught-up" or "end"'),
         ({"engine": "flink"}, "engine='flink'", '"local" or "spark"'),
-        ({"progress": 3}, "run: progress=3", "a function that is given a Progress"),
-        ({"metrics": 3}, "run: metrics=3", "a Metrics, or None"),
+        ({"progress": 3}, "progress=3", "a function that is given a Progress"),
+        ({"metrics": 3}, "metrics=3", "a Metrics, or None"),
         ({"container_id": 2, "containers": 2}, "container_id=2, containers=2", "counted from 0"),
         ({"containers": 2}, "container_id=None, containers=2", "counted from 0"),
     ],

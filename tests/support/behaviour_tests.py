@@ -157,6 +157,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/process/clock.py": ("tests/runtime/process/test_machine.py",),
     "runtime/process/early_stop.py": ("tests/runtime/cli/test_entry.py",),
     "runtime/process/forks.py": ("tests/runtime/process/test_signals.py",),
+    "runtime/process/stop_request.py": ("tests/runtime/process/test_signals.py",),
     "runtime/process/watchdog.py": ("tests/runtime/process/test_signals.py",),
     "runtime/report.py": ("tests/runtime/containers/test_merged_reports.py",),
     "runtime/reset_step.py": ("tests/runtime/test_pipeline_reset.py",),

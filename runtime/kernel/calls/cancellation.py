@@ -161,7 +161,7 @@ def refuse_running_loop(what: str) -> None:
     except RuntimeError:
         return
     wrong = f"{what} in a thread whose event loop runs, as in a notebook or in an async function"
-    remedy = "call it in a plain function, and that by: await asyncio.to_thread(function)"
+    remedy = "call fluvial.runtime.start, or a plain function by: await asyncio.to_thread(function)"
     raise UsageError(explain(wrong, "a thread without one", remedy))
 
 

@@ -22,6 +22,7 @@ from ..query.connection import BatchSink, Offsets, StopAt
 from ..rows import SPARK_SCHEMA
 from ..worker.output_partitions import OutputPartitions
 from ..worker.outputs import Outputs
+from .connector_version import connector_version, warn_of_mix
 from .end_of_input import EndDataSource, EndOptions, offsets_left
 from .java_client import java_settings
 from .kafka_format import offsets_text, parse_offsets, settings_text
@@ -54,12 +55,14 @@ class KafkaConnection:
         return claim(root, pipeline, "0", f"{self._kafka.url} with its state in {root}")
 
     def prepare(self, session: "SparkSession") -> None:
-        """Register the source of control rows. Raises MissingExtraError if the session has no Kafka connector."""
+        """Register the source of control rows. Raises MissingExtraError if the session has no Kafka connector, and
+        warns of one of another version than Spark's."""
         session.dataSource.register(EndDataSource)
         try:
             self._reader(session, {}).load()
         except AnalysisException as error:
             raise _without_connector(session) from error
+        warn_of_mix(session.version, connector_version(session))
 
     def check(self, query: QueryPlan, reset: str) -> None:
         """Raise SystemProblem if a topic was deleted and created again: its offsets now belong to other messages."""

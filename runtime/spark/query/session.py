@@ -190,6 +190,8 @@ def _java_log() -> Iterator[tuple[int, Path]]:
 _ENGINE_SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     "spark.sql.streaming.stateStore.encodingFormat": "avro",
+    # A batch uploads what it has changed, in place of whole files of the store.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),

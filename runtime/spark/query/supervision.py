@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ....dsl.errors import FluvialError, SystemProblem
 from ....dsl.validation import explain
 from ...process.resource_limits import exhausted, remedy_for
+from ...process.run_control import RUN_CONTROL
 from ..lowering.query_plan import QueryPlan
 from ..worker.error_texts import LASTING
 from .connection import Connection
@@ -54,6 +55,7 @@ def run_queries(
     try:
         for query_plan in query_plans:
             queries.append(_begun(begin, query_plan, most))
+        _show(queries)
         while not monitor.stop():
             _await_any(queries)
             active = any(query.isActive for query in queries)
@@ -63,6 +65,7 @@ def run_queries(
                 _log.warning("a Python process of query %s came up too slowly; the query is begun again", number)
                 queries[number] = _begun(begin, query_plans[number], most)
                 starts[number] += 1
+                _show(queries)
             if not slow:
                 _raise_any(queries, most)
                 if not active:
@@ -76,6 +79,12 @@ def run_queries(
     finally:
         for query in queries:
             query.stop()
+
+
+def _show(queries: Sequence[StreamingQuery]) -> None:
+    """Show the queries to whoever holds this run."""
+    if (control := RUN_CONTROL.get()) is not None:
+        control.queries = tuple(queries)
 
 
 def _begun(begin: Callable[[QueryPlan], StreamingQuery], query_plan: QueryPlan, starts: int) -> StreamingQuery:

@@ -9,7 +9,7 @@ from engines.targets import write
 from fluvial.dsl import Pipeline, skip
 from fluvial.runtime import run
 from fluvial.runtime.process.interruptions import interruption, interruptions_raised
-from fluvial.runtime.process.signals import Stopped
+from fluvial.runtime.process.stop_request import Stopped
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import StreamUse
 from fluvial.runtime.systems.memory import MemoryAdmin

@@ -19,8 +19,9 @@ from engines.targets import contents, write
 from fluvial.dsl import Pipeline
 from fluvial.runtime import run
 from fluvial.runtime.containers.supervisor import Supervisor
-from fluvial.runtime.process import signals
-from fluvial.runtime.process.signals import Stopped, StopRequest, stop_signals, unwinding
+from fluvial.runtime.process import signals, stop_request
+from fluvial.runtime.process.signals import stop_signals, unwinding
+from fluvial.runtime.process.stop_request import Stopped, StopRequest
 from fluvial.runtime.process.watchdog import KILLED, LIVES_ON, _is_asked_to_stop
 from fluvial.runtime.systems import MemorySystem
 from kafka.container_runs import PATIENCE
@@ -40,9 +41,9 @@ def test_a_run_that_has_begun_looks_at_the_first_signal_and_is_stopped_by_the_se
         assert not stop()
         ask(number)
         assert stop()
-        monkeypatch.setattr(signals, "REPEATED_SECONDS", 1000)
+        monkeypatch.setattr(stop_request, "REPEATED_SECONDS", 1000)
         ask(number)
-        monkeypatch.setattr(signals, "REPEATED_SECONDS", 0)
+        monkeypatch.setattr(stop_request, "REPEATED_SECONDS", 0)
         with pytest.raises(KeyboardInterrupt):
             ask(number)
 
@@ -175,7 +176,7 @@ def test_a_child_that_is_forked_beside_a_supervisor_is_none_of_its_business() ->
 
 WATCHED = """
 import os, resource, signal, sys
-from fluvial.runtime.process import signals
+from fluvial.runtime.process import signals, stop_request
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 files = [os.open(os.devnull, os.O_RDONLY) for _ in range(int(sys.argv[2]))]

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from fluvial.dsl import Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import Progress
-from fluvial.runtime.launch import checked_plan, start
+from fluvial.runtime.launch import checked_plan, run_container
 from fluvial.runtime.local import container
 from fluvial.runtime.local.coordination.membership import ContainerId, begin_run
 from fluvial.runtime.local.observe import progress as telling
@@ -60,7 +60,9 @@ def run_together(
         while not failed.is_set():
             seat = ContainerId(number, containers, run)
             try:
-                start(pipeline, "local", system, settings, "end", dying_at(turns.pop() if turns else None), None, seat)
+                run_container(
+                    pipeline, "local", system, settings, "end", dying_at(turns.pop() if turns else None), None, seat
+                )
                 return
             except Death:
                 continue

@@ -16,7 +16,7 @@ from explained import assert_explains, error_of
 from fluvial.dsl import NoProgressError, Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report
-from fluvial.runtime.launch import checked_plan, start
+from fluvial.runtime.launch import checked_plan, run_container
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, begin_run, join, transactional_ids
 from fluvial.runtime.local.engine import run
@@ -58,7 +58,7 @@ def take(
 
 def run_in(log: LogSystem, number: int, containers: int, progress: OnProgress | None = None) -> Report:
     at_once = Settings(commit_interval=timedelta(0))
-    return start(pipeline(), "local", log, at_once, "end", progress, None, ContainerId(number, containers))
+    return run_container(pipeline(), "local", log, at_once, "end", progress, None, ContainerId(number, containers))
 
 
 def test_containers_of_one_run_share_its_tasks_and_its_ends(log: LogSystem, stack: ExitStack) -> None:
