@@ -287,7 +287,7 @@ def test_without_the_connector_nothing_starts_and_the_error_names_it(
     kafka: KafkaSystem, name: str, tmp_path: Path
 ) -> None:
     write(kafka, {f"{name}.lines": dealt()})
-    command = [sys.executable, visits_on_spark.__file__, name, kafka.settings.servers, str(tmp_path)]
+    command = [sys.executable, visits_on_spark.__file__, name, kafka.settings.servers, str(tmp_path), "at_least_once"]
     told = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": "pyspark-shell"}
     ended = subprocess.run(command, env=told, capture_output=True, text=True, check=False)
     assert "MissingExtraError: Spark has not loaded its connector to Kafka" in ended.stderr

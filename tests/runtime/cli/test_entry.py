@@ -32,6 +32,14 @@ print(os.WTERMSIG(os.waitpid(child, 0)[1]), flush=True)
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(autouse=True)
+def heeded() -> Iterator[None]:
+    """SIGINT is not ignored, as it is by what a shell runs in the background, and by all that is started there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @contextmanager
 def started(folder: Path, *words: str) -> "Iterator[subprocess.Popen[str]]":
     """The program with these words, once it stands still."""
