@@ -67,9 +67,10 @@ test: setup bytecode broker-jars spark-jars ## run the tests but for faults and 
 test-all: setup bytecode broker-jars spark-jars ## run every test that takes no minutes, six lanes at a time
 	$(MAKE) --no-print-directory --jobs 6 --keep-going $(ALL_LANES)
 
-CASES := tests/conformance
+# Two lanes on Spark that take as long as each other.
+CASES := tests/conformance tests/examples
 test-on-spark:
-	$(PYTEST) -m spark --ignore $(CASES) 2>&1 | sed -u 's/^/on spark  | /'
+	$(PYTEST) -m spark $(CASES:%=--ignore %) 2>&1 | sed -u 's/^/on spark  | /'
 
 test-cases-on-spark:
 	$(PYTEST) -m spark $(CASES) 2>&1 | sed -u 's/^/cases     | /'

@@ -46,7 +46,8 @@ class Settings(_Named, frozen=True, kw_only=True):
     intermediate_partitions  partitions of intermediate streams; None: the most that an input or output has
     output_partitions        partitions of outputs that do not exist yet; None: as many as the stage has tasks
     offset_default           where to read a stream that has no checkpoint: "earliest" or "latest"
-    state_dir                folder of stores and of Spark's checkpoints; None: beside the log, on Kafka in .fluvial
+    state_dir                folder of stores and of Spark's checkpoints, for these also a URL such as hdfs://host/folder;
+                             None: beside the log, on Kafka in .fluvial
     max_staged_bytes         a task commits early once it has staged this many bytes of output
     cached_entries           entries a task keeps decoded in memory; it commits early once it changed as many
     cached_bytes             bytes of these entries, as they are encoded, 128 each at least; decoded they need several

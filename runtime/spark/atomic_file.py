@@ -1,6 +1,7 @@
 """The files beside Spark's checkpoint of a query: written atomically, and read back."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,20 +11,44 @@ import msgspec
 
 from ...dsl.errors import SystemProblem
 from ...dsl.validation import explain
-from ..process.data_files import write_file
+from ..process.data_files import make_folder, write_file
 from ..process.resource_limits import remedy_for
+from ..state.checkpoint_path import CheckpointPath
+from .hadoop_path import HadoopPath
 
 T = TypeVar("T")
 
 
-def write(file: Path, data: bytes) -> None:
+def write(file: CheckpointPath, data: bytes) -> None:
     """Write a file atomically: after a crash the file has the new data or the old, never a part."""
-    temporary = file.with_suffix(".new")
+    if isinstance(file, HadoopPath):
+        file.write_atomically(data)
+        return
+    local = Path(str(file))
+    temporary = local.with_suffix(".new")
     write_file(temporary, data)
-    temporary.replace(file)
+    temporary.replace(local)
 
 
-def read(file: Path, type_: type[T]) -> T:
+def make_path(folder: CheckpointPath) -> None:
+    """Make a folder, and those above it."""
+    if isinstance(folder, HadoopPath):
+        folder.make()
+    else:
+        make_folder(Path(str(folder)))
+
+
+def remove_path(folder: CheckpointPath) -> None:
+    """Remove a folder with all that it has, or a file."""
+    if isinstance(folder, HadoopPath):
+        folder.remove()
+    elif folder.is_dir():
+        shutil.rmtree(str(folder), ignore_errors=True)
+    else:
+        Path(str(folder)).unlink(missing_ok=True)
+
+
+def read(file: CheckpointPath, type_: type[T]) -> T:
     """The JSON of a file as a value of this type. Raises SystemProblem for a file that is damaged."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=type_)
@@ -31,21 +56,21 @@ def read(file: Path, type_: type[T]) -> T:
         raise damaged(file, str(error)) from None
 
 
-def damaged(file: Path, why: str) -> SystemProblem:
+def damaged(file: CheckpointPath, why: str) -> SystemProblem:
     """The error for a file of a checkpoint that is not as it was written: a disk, or a copy, has cut or changed it."""
     remedy = "restore the folder from a copy, or start over with fluvial reset --all"
     return SystemProblem(explain(f"{file} cannot be read: {why}", "the file as a run has written it", remedy, file))
 
 
 @contextmanager
-def refusals_explained(folder: Path) -> Iterator[None]:
+def refusals_explained(folder: CheckpointPath) -> Iterator[None]:
     """Raise SystemProblem in place of an OSError about a file or folder in `folder`, which holds checkpoints: most
     often another user owns it. An error that says that the machine has run out of something passes as it is."""
     try:
         yield
     except OSError as error:
         path = None if error.filename is None else Path(os.fsdecode(error.filename)).absolute()
-        if path is None or remedy_for(error) is not None or not path.is_relative_to(folder.absolute()):
+        if path is None or remedy_for(error) is not None or not path.is_relative_to(str(folder.absolute())):
             raise
         wrong = f"Spark's checkpoints in {folder} cannot be used: {error.strerror}: {path}"
         expected = "a folder that this user may read and write to"

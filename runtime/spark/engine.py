@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...dsl.errors import UnsupportedError
+from ...dsl.errors import UnsupportedError, UsageError
 from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
@@ -20,7 +20,8 @@ from ..process.resource_limits import exhaustion_explained
 from ..process.signals import stop_signals
 from ..process.stop_request import Stopped
 from ..report import OnProgress, Report
-from ..state.pipeline_folder import queries_folder
+from ..state.checkpoint_path import CheckpointPath
+from ..state.pipeline_folder import queries_folder, remote_folder
 from ..systems.contract import System
 from ..systems.kafka import KafkaSystem
 from ..systems.log import LogSystem
@@ -28,6 +29,7 @@ from ..systems.provisioning import make_streams
 from .atomic_file import refusals_explained
 from .connectors.kafka import KafkaConnection
 from .connectors.log import LogConnection
+from .hadoop_path import HadoopPath
 from .lowering.lowering import components, has_loop
 from .lowering.query_plan import QueryPlan
 from .query.checkpoint_record import check_checkpoint, wanted_record
@@ -51,22 +53,26 @@ def run(
     started = time.monotonic()
     connection = connect(plan, system)
     _refuse_unsupported(plan, system)
-    root = folder_of(plan, system, settings)
+    local = folder_of(plan, system, settings)
+    claimed = None if isinstance(local, str) else local
     monitor: QueryMonitor | None = None
     # A run that is stopped within a batch is continued by the next run, from the end of the batch before.
     with (
         exhaustion_explained(),
-        refusals_explained(root),
+        nullcontext() if claimed is None else refusals_explained(claimed),
         stop_signals() as stop,
         suppress(Stopped),
         interruptions_raised(),
         java_end_explained(stop),
-        connection.claim(plan.name, root),
+        connection.claim(plan.name, claimed),
     ):
-        finish_removals(plan, connection, root / plan.name)
-        # Those of all queries, before Spark starts and before any record is written.
-        check_checkpoints(plan, system, settings)
+        # Those of all queries, before any record is written, and where that is possible before Spark starts.
+        if claimed is not None:
+            _checked(plan, connection, claimed, settings)
         with session_for(spark) as session, ExitStack() as stack:
+            root: CheckpointPath = HadoopPath.of(session, local) if isinstance(local, str) else local
+            if claimed is None:
+                _checked(plan, connection, root, settings)
             queries = _prepared(plan, connection, session, settings, root / plan.name)
             # One mapping for all queries, so that queries of one stream end at the same messages.
             sources = {name: None for query in queries for name in query.sources}
@@ -75,10 +81,7 @@ def run(
             inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=ends is not None)
             monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs)
             stop_at = None if ends is None else StopAt(ends, catches_up=catches_up)
-            times = {
-                query.group: stack.enter_context(times_of(query, connection, catches_up=catches_up))
-                for query in queries
-            }
+            times = {query.group: stack.enter_context(times_of(query, connection, stop_at)) for query in queries}
             begin = partial(
                 start_query, connection=connection, session=session, settings=settings, stop_at=stop_at, times=times
             )
@@ -88,14 +91,20 @@ def run(
     return Report(pipeline=plan.name, engine="spark", seconds=0.0) if monitor is None else monitor.report()
 
 
+def _checked(plan: Plan, connection: Connection, root: CheckpointPath, settings: Settings) -> None:
+    """Remove what an interrupted reset has left, and check the checkpoints that are there."""
+    finish_removals(plan, connection, root / plan.name)
+    check_checkpoints(plan, connection.system, settings, root)
+
+
 def _prepared(
-    plan: Plan, connection: Connection, session: "SparkSession", settings: Settings, root: Path
+    plan: Plan, connection: Connection, session: "SparkSession", settings: Settings, root: CheckpointPath
 ) -> list[QueryPlan]:
     """The queries of a plan, ready to start."""
     # Before any stream is created: a session without the connector is refused, and leaves nothing behind.
     connection.prepare(session)
     make_streams(plan, connection.system.admin(), without="intermediate")  # those stay in their query
-    queries = of_one_run([prepare(plan, stages, connection, settings, root) for stages in components(plan)])
+    queries = of_one_run([prepare(plan, stages, connection, session, settings, root) for stages in components(plan)])
     for query in queries:
         connection.check(query, reset_command(plan, connection.system, settings, "spark"))
     return queries
@@ -122,8 +131,17 @@ def _invisible(plan: Plan, system: System) -> UnsupportedError:
     )
 
 
-def folder_of(plan: Plan, system: System, settings: Settings) -> Path:
-    """The folder in which pipelines have the folders of their queries. Raises UnsupportedError as `connect` does."""
+def folder_of(plan: Plan, system: System, settings: Settings) -> Path | str:
+    """The folder in which pipelines have the folders of their queries, or the URL of one on another file system. Raises
+    UnsupportedError as `connect` does, and UsageError for such a URL beside an embedded log, which is a folder of its
+    own."""
+    if (url := remote_folder(settings)) is not None:
+        if isinstance(system, LogSystem):
+            wrong = f"state_dir={url!r} beside {system.url}, which is a folder that all workers see"
+            expected = "a folder of the same kind, or a system that needs no shared folder"
+            remedy = "leave out state_dir, or use kafka://HOST:PORT"
+            raise UsageError(explain(wrong, expected, remedy, plan.pipeline.origin))
+        return url
     folder = queries_folder(system, settings)
     if folder is None:
         raise _invisible(plan, system)
@@ -137,10 +155,15 @@ def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
     check_checkpoints(plan, system, settings)
 
 
-def check_checkpoints(plan: Plan, system: System, settings: Settings) -> list[tuple[str, StateSchema]]:
+def check_checkpoints(
+    plan: Plan, system: System, settings: Settings, root: CheckpointPath | None = None
+) -> list[tuple[str, StateSchema]]:
     """Raise PlanError if a query of the plan cannot continue its checkpoint. Returns the records of stored state, as
-    (operator, record)."""
-    root, reset = folder_of(plan, system, settings) / plan.name, reset_command(plan, system, settings, "spark")
+    (operator, record). Without `root` the checkpoints are those on a local disk: others are checked once Spark runs."""
+    folder, reset = root or folder_of(plan, system, settings), reset_command(plan, system, settings, "spark")
+    if isinstance(folder, str):
+        return []
+    root = folder / plan.name
     records: list[tuple[str, StateSchema]] = []
     for stages in components(plan):
         wanted = wanted_record(plan, stages, settings)

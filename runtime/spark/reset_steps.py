@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -12,10 +13,13 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..preflight.state_compatibility import reset_command
 from ..reset_step import ResetStep
+from ..state.checkpoint_path import CheckpointPath
 from ..systems.contract import System
 from .engine import connect, folder_of
+from .hadoop_path import HadoopPath
 from .query.checkpoint_record import QueryCheckpoint, QueryRecord, follows_a_stream, query_checkpoints
 from .query.checkpoint_removal import removals
+from .query.session import session_for
 
 
 @contextmanager
@@ -29,13 +33,24 @@ def reset_steps(
     whose rows come from a stream.
     """
     connection = connect(plan, system)
-    root = folder_of(plan, system, settings)
-    with connection.claim(plan.name, root):
+    folder = folder_of(plan, system, settings)
+    claimed = None if isinstance(folder, str) else folder
+    with connection.claim(plan.name, claimed), _opened(folder) as root:
         if operators is None:
             yield list(removals(plan, connection, root / plan.name))
         else:
             checkpoints = query_checkpoints(root / plan.name)
             yield _state_steps(plan, checkpoints, operators, reset_command(plan, system, settings, "spark"))
+
+
+@contextmanager
+def _opened(folder: Path | str) -> Iterator[CheckpointPath]:
+    """The folder of the queries. One on another file system needs a Spark."""
+    if not isinstance(folder, str):
+        yield folder
+        return
+    with session_for(None) as session:
+        yield HadoopPath.of(session, folder)
 
 
 def _state_steps(

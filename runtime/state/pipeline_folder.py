@@ -5,31 +5,42 @@ that of a stage.
 """
 
 from pathlib import Path
+from typing import TypeVar
 
 from ...planner.settings import Settings
 from ..systems.contract import ProducingSystem, System
 from ..systems.log import LogSystem
+from .checkpoint_path import CheckpointPath
+
+Folder = TypeVar("Folder", bound=CheckpointPath)
 
 _OF_A_QUERY = ("query", "starts", "spark")
 _ON_KAFKA = Path(".fluvial", "kafka", "spark")
 _REMOVING = ".removing-queries"
 
 
+def remote_folder(settings: Settings) -> str | None:
+    """The URL of `state_dir` if it is one: of a folder on a file system that Spark alone reaches."""
+    return settings.state_dir if settings.state_dir is not None and "://" in settings.state_dir else None
+
+
 def queries_folder(system: System, settings: Settings) -> Path | None:
-    """The folder of all queries on Spark: `state_dir`, else a folder beside the streams; None for a system that Spark
-    cannot read."""
+    """The folder of all queries on Spark, on a local disk: `state_dir`, else a folder beside the streams. None for a
+    system that Spark cannot read, and if `state_dir` is the URL of another file system."""
+    if remote_folder(settings) is not None:
+        return None
     home = None if settings.state_dir is None else Path(settings.state_dir)
     if isinstance(system, LogSystem):
         return home or system.directory / "spark"
     return home or _ON_KAFKA if isinstance(system, ProducingSystem) else None
 
 
-def holds_query(folder: Path) -> bool:
+def holds_query(folder: CheckpointPath) -> bool:
     """Whether a folder is that of a query on Spark, with its checkpoint."""
     return any((folder / name).exists() for name in _OF_A_QUERY)
 
 
-def removing_queries(folder: Path) -> Path:
+def removing_queries(folder: Folder) -> Folder:
     """The file that marks all queries of a pipeline's folder as to be removed. A reset creates it first: if it crashed
     between two queries, some would continue while others start over."""
     return folder / _REMOVING

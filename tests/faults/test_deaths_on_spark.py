@@ -1,14 +1,9 @@
 """A run on Spark and Kafka that is killed at any moment, and then run to its end, has lost nothing."""
 
-import os
 import random
-import signal
 import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 from uuid import uuid4
@@ -19,15 +14,14 @@ from waiting import wait_until
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
-from engines import visits_on_spark
 from engines.targets import contents, write
 from engines.visits_on_spark import to_the_end, visits
+from faults.spark_runs import running
 from fluvial.dsl.message import Record
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime.spark.connectors.kafka_sink import MESSAGE_ID
 from fluvial.runtime.systems import KafkaSystem
 from kafka.broker import Broker
-from kafka.broker_jars import connector_jars
 from oracle.interpreter import OutputMessage, run_oracle
 
 if TYPE_CHECKING:
@@ -38,23 +32,6 @@ INPUT: list[list[Record]] = [
     [(None, f"{'abcdefg'[number // 2 % 7]} {number}".encode(), 1, ()) for number in part]
     for part in (range(0, 1200, 4), range(2, 1200, 4))
 ]
-
-
-@contextmanager
-def running(name: str, servers: str, folder: Path, guarantee: Guarantee) -> Iterator["subprocess.Popen[bytes]"]:
-    """A run with a session of its own; at the end it is killed, and its Java process along with it."""
-    jars = ",".join(connector_jars())
-    told = {"PYSPARK_SUBMIT_ARGS": f"--jars {jars} pyspark-shell", "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [sys.executable, visits_on_spark.__file__, name, servers, str(folder), guarantee]
-    process = subprocess.Popen(
-        command, env={**os.environ, **told}, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    with process:
-        try:
-            yield process
-            assert process.poll() in (None, 0), process.communicate()[1].decode()
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def noted(folder: Path, kind: str) -> int:
@@ -82,11 +59,11 @@ def test_nothing_is_lost_by_a_kill_and_repeats_are_exact(
     write(system, {f"{name}.lines": INPUT})
     chosen = random.Random(4)
     for _ in range(kills):
-        with running(name, broker.address, tmp_path, guarantee) as process:
+        with running(name, broker.address, str(tmp_path), guarantee) as process:
             wait_for_a_batch(process, tmp_path, chosen.choice(("offsets", "commits")))
             time.sleep(chosen.uniform(0, 0.5))
 
-    report = to_the_end(name, broker.address, tmp_path, spark, guarantee)
+    report = to_the_end(name, broker.address, str(tmp_path), spark, guarantee)
 
     assert report.read[f"{name}.lines"] > 0, "the kills came too late"
     found = contents(system, f"{name}.out")

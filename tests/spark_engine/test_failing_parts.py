@@ -178,6 +178,14 @@ def test_what_is_gone_from_a_checkpoint_is_told_with_the_way_out(told: str) -> N
     assert_explains(raised.value, wrong, None, expected, "fluvial reset --all")
 
 
+def test_a_second_run_of_a_pipeline_is_told() -> None:
+    run_all: Any = run_queries
+    told = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 3."
+    with pytest.raises(SystemProblem) as raised:
+        run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Monitor(), PATIENCE)
+    assert_explains(raised.value, "another run of the pipeline", None, "one run of a pipeline at a time", "stop one")
+
+
 def test_a_python_that_cannot_be_started_is_told_with_its_setting() -> None:
     run_all: Any = run_queries
     told = 'java.io.IOException: Cannot run program "/opt/none/python": error=2, No such file or directory'

@@ -157,15 +157,13 @@ CONTROLS = [
     lambda file, ends: LogStreamReader(
         LogOptions("log", {"in": [0]}, ends, ends is not None, 10, ShippedPlan("", b""), requests=file)
     ),
-    lambda file, ends: EndStreamReader(
-        EndOptions("none", {"in": [0]}, ends, ends is not None, ShippedPlan("", b""), file)
-    ),
+    lambda file, ends: EndStreamReader(EndOptions(ends is not None, ends is not None, ShippedPlan("", b""), file)),
 ]
 
 
 @pytest.fixture
 def requests() -> Iterator[BatchRequests]:
-    with closing(BatchRequests()) as made:
+    with closing(BatchRequests(lambda: None)) as made:
         yield made
 
 

@@ -5,12 +5,14 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+from ....dsl.errors import UsageError
+from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ....planner.settings import Settings
 from ....planner.task_assignment import task_name
 from ...process.data_files import check_owner
 from ...state import MemoryStore, RocksStore, StoreLocked, TaskStore
-from ...state.pipeline_folder import without_queries
+from ...state.pipeline_folder import remote_folder, without_queries
 from ...systems.contract import ProducingSystem, System
 
 _AGAIN = "~"
@@ -131,6 +133,9 @@ def state_folder(plan: Plan, system: System, settings: Settings, container: int 
 
 
 def _state_folder(plan: Plan, system: System, settings: Settings, container: int) -> Path | None:
+    if (url := remote_folder(settings)) is not None:
+        wrong = f"state_dir={url!r}: the local engine keeps its stores on a local disk"
+        raise UsageError(explain(wrong, "a folder", "name one; a lost one is restored from changelogs on Kafka"))
     home = None if settings.state_dir is None else Path(settings.state_dir)
     if isinstance(system, ProducingSystem):
         return (home or Path(".fluvial", "state")) / plan.name / f"container-{container}"

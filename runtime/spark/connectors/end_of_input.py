@@ -3,8 +3,8 @@ connector to Kafka.
 
 In a run to the end the connector reads up to the ends that the topics have when the query starts. It does not say
 which batch is its last. If one batch can take the whole input, this source reports the end in that batch, and every
-window fires in it. Else it reads from the checkpoint what Spark has planned; when the whole input is planned, it
-reports the end in one more batch. The source is part of a query from its first start, since Spark accepts no new
+window fires in it. Else the driver tells how much of the input Spark has still to plan; when that is nothing, this
+source reports the end in one more batch. The source is part of a query from its first start, since Spark accepts no new
 source later. A later run continues, and reports another end.
 
 The ends that this source waits for are fetched before the query starts. So they are at or before the ends at which the
@@ -12,7 +12,6 @@ connector stops. Messages between the two are read at the latest in the batch th
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
+from ...state.checkpoint_path import CheckpointPath
 from ..lowering.shipped_plan import ShippedPlan
 from ..query.batch_requests import RequestReader
 from ..query.checkpoint_log import PLANNED, last_end_offsets
@@ -32,21 +32,19 @@ from .kafka_format import parse_offsets
 class EndOptions(msgspec.Struct, frozen=True):
     """The options of the source.
 
-    `checkpoint` is Spark's own, `starts` and `ends` are the offsets of the input; without `ends` the input does not
-    end. `at_once` says that the next batch takes the whole input. `shipped` names the levels and buckets to report to.
-    By the file `requests` the driver asks for batches. A run that `catches_up` reports no end of input.
+    `ends` says that the input has an end, and `at_once` that the next batch takes all of it. `shipped` names the levels
+    and buckets to report to. By the file `requests` the driver asks for batches, and tells how much of the input is
+    left. A run that `catches_up` reports no end of input.
     """
 
-    checkpoint: str
-    starts: Offsets
-    ends: Offsets | None
+    ends: bool
     at_once: bool
     shipped: ShippedPlan
     requests: str = ""
     catches_up: bool = False
 
 
-def offsets_left(checkpoint: Path, starts: Offsets, ends: Offsets) -> int:
+def offsets_left(checkpoint: CheckpointPath, starts: Offsets, ends: Offsets) -> int:
     """The number of offsets between what Spark has planned to read and the ends."""
     lines = last_end_offsets(checkpoint, PLANNED)
     planned = starts if lines is None else {**starts, **parse_offsets(lines)}
@@ -78,7 +76,7 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: EndOptions) -> None:
         self._options = options
         self._last: int | None = None
-        self._requests = RequestReader(options.requests, at_once=options.ends is not None)
+        self._requests = RequestReader(options.requests, at_once=options.ends)
 
     def initialOffset(self) -> dict[str, Any]:
         """The offset before the first batch."""
@@ -104,10 +102,9 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _still_left(self) -> int | None:
         """The number of offsets that are left to plan after this batch; None if the input does not end."""
-        options = self._options
-        if options.ends is None or options.at_once:
-            return 0 if options.at_once else None
-        return offsets_left(Path(options.checkpoint), options.starts, options.ends)
+        if self._options.at_once:
+            return 0
+        return self._requests.left() if self._options.ends else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The control partitions of a batch: one for the end of input, one for a request."""

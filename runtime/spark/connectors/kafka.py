@@ -1,7 +1,7 @@
 """Queries on Kafka: they read through Spark's connector, and workers write with a producer of ours."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException
 from ....dsl.errors import MissingExtraError, SystemProblem, UsageError
 from ....dsl.validation import explain
 from ....planner.settings import Settings
+from ...state.checkpoint_path import CheckpointPath
 from ...systems.kafka import KafkaSystem
 from ...systems.log.claim import claim
 from ...systems.provisioning import bootstrap_streams
@@ -50,9 +51,12 @@ class KafkaConnection:
         """The system whose streams the queries read and write: the Kafka cluster."""
         return self._kafka
 
-    def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
-        """Hold the claim of a pipeline's state in `root`, since the cluster has no claims."""
-        return claim(root, pipeline, "0", f"{self._kafka.url} with its state in {root}")
+    def claim(self, pipeline: str, root: Path | None) -> AbstractContextManager[None]:
+        """Hold the claim of a pipeline's state in `root`, since the cluster has no claims. On another file system there
+        is none: Spark's log of batches refuses a second run."""
+        return (
+            nullcontext() if root is None else claim(root, pipeline, "0", f"{self._kafka.url} with its state in {root}")
+        )
 
     def prepare(self, session: "SparkSession") -> None:
         """Register the source of control rows. Raises MissingExtraError if the session has no Kafka connector, and
@@ -101,9 +105,8 @@ class KafkaConnection:
             rows = rows.union(self._rows_of(session, query, first, outputs, {}))
         if not query.keeps_state:
             return rows
-        checkpoint = str(query.checkpoint.absolute())
         catches_up = stop_at is not None and stop_at.catches_up
-        options = EndOptions(checkpoint, query.starts, ends, at_once, query.shipped, requests, catches_up)
+        options = EndOptions(ends is not None, at_once, query.shipped, requests, catches_up)
         return rows.union(session.readStream.format(EndDataSource.name()).option("options", _json(options)).load())
 
     def _rows_of(
@@ -158,6 +161,12 @@ class KafkaConnection:
     def forget(self, group: str) -> None:
         """Kafka stores nothing about batches: their counts are in the folder of the checkpoint."""
 
+    def offsets_left(self, query: QueryPlan, stop_at: StopAt | None) -> int | None:
+        """What Spark has still to plan up to the ends."""
+        if stop_at is None:
+            return None
+        return offsets_left(query.checkpoint, query.starts, {name: stop_at.ends[name] for name in query.sources})
+
     def may_stop(self, query: QueryPlan) -> bool:
         """Whether the query is between two batches."""
         # A batch that is stopped now would send its messages a second time.
@@ -175,7 +184,7 @@ def _bootstrap_and_others(query: QueryPlan) -> tuple[list[str], list[str]]:
     return (first, others) if others else ([], first)
 
 
-def _counts_file(query: QueryPlan) -> Path:
+def _counts_file(query: QueryPlan) -> CheckpointPath:
     return query.folder / "counted"
 
 

@@ -9,11 +9,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from ...state.checkpoint_path import CheckpointPath
 from ...systems.kafka import Cluster, KafkaRecordProducer
 from ..batch_report import BatchReport
 from ..rows import Messages, Row, TaskReport, decode
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class KafkaSink:
     """The `BatchSink` whose outputs are written by the tasks that make them."""
 
-    def __init__(self, outputs: "KafkaOutputs", counts: Path) -> None:
+    def __init__(self, outputs: "KafkaOutputs", counts: CheckpointPath) -> None:
         self._outputs, self._counts = outputs, counts
 
     @property

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -26,6 +25,7 @@ from ....dsl.errors import SystemProblem
 from ....dsl.message import Record
 from ....dsl.validation import explain
 from ...process.clock import wall_clock
+from ...state.checkpoint_path import CheckpointPath
 from ...systems.contract import StreamPartition
 from ...systems.kafka import BatchMarker, BatchMarkers, Cluster, KafkaRecordProducer
 from ..atomic_file import read, write
@@ -96,7 +96,11 @@ class TransactionalSink:
     """The `BatchSink` that writes the outputs of each batch once. `wall` returns the time now, in ms since epoch."""
 
     def __init__(
-        self, target: KafkaTarget, checkpoint: Path, counts: Path, wall: Callable[[], int] = wall_clock
+        self,
+        target: KafkaTarget,
+        checkpoint: CheckpointPath,
+        counts: CheckpointPath,
+        wall: Callable[[], int] = wall_clock,
     ) -> None:
         self._target, self._checkpoint, self._counts, self._wall = target, checkpoint, counts, wall
         self._again = _unfinished(checkpoint)
@@ -106,7 +110,7 @@ class TransactionalSink:
         """Outputs leave the query as rows, each for one partition."""
         return self._target.partitions
 
-    def fence(self, file: Path) -> None:
+    def fence(self, file: CheckpointPath) -> None:
         """End the transactions that a run before has left open. `file` has how many tasks it had."""
         earlier = read(file, TransactionsRecord).tasks if file.exists() else 0
         if self._again is not None and earlier:
@@ -141,7 +145,7 @@ class TransactionalSink:
         return report
 
 
-def _unfinished(checkpoint: Path) -> int | None:
+def _unfinished(checkpoint: CheckpointPath) -> int | None:
     """The batch that an earlier run has begun and not ended."""
     planned, done = (max(batch_numbers(checkpoint, kind), default=-1) for kind in (PLANNED, DONE))
     return planned if planned > done else None

@@ -34,7 +34,7 @@ class LogConnection:
         """The system whose streams the queries read and write: the embedded log."""
         return self._log
 
-    def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
+    def claim(self, pipeline: str, root: Path | None) -> AbstractContextManager[None]:
         """Hold the log's own claim of the pipeline; `root` needs none."""
         return self._log.claim(pipeline)
 
@@ -91,6 +91,9 @@ class LogConnection:
         if saved := self._log.admin().checkpoints(group):
             with closing(self._log.producer()) as producer:
                 producer.begin().commit(group, dict.fromkeys(saved, b""))
+
+    def offsets_left(self, query: QueryPlan, stop_at: StopAt | None) -> None:
+        """None: the source of the log knows its ends."""
 
     def may_stop(self, query: QueryPlan) -> bool:
         """True: a batch publishes its outputs at its end, or never."""

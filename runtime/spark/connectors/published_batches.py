@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from hashlib import sha256
-from pathlib import Path
 
 from ....dsl.errors import SystemProblem
 from ....dsl.validation import explain
 from ....planner.plan import Plan
+from ...state.checkpoint_path import CheckpointPath
 from ..lowering.query_plan import QueryPlan
 from ..query.checkpoint_log import DONE, PLANNED, batch_numbers, planned_lines
 
@@ -22,7 +22,7 @@ def published_batch(saved: Mapping[str, bytes]) -> int:
     return int(saved.get(BATCH) or -1)
 
 
-def offsets_hash(checkpoint: Path, number: int) -> bytes:
+def offsets_hash(checkpoint: CheckpointPath, number: int) -> bytes:
     """A hash of the end offsets of a planned batch. A batch that Spark runs again has the same end offsets."""
     lines = planned_lines(checkpoint, number)
     return sha256("\n".join(lines).encode()).hexdigest().encode()
@@ -63,7 +63,7 @@ def _other_offsets(query: QueryPlan, published: int, saved: Mapping[str, bytes])
         return False
 
 
-def _not_its_own(plan: Plan, folder: Path, wrong: str, reset: str) -> SystemProblem:
+def _not_its_own(plan: Plan, folder: CheckpointPath, wrong: str, reset: str) -> SystemProblem:
     text = f"the checkpoint in {folder} of pipeline {plan.name!r} {wrong}"
     expected = "the checkpoint as the last run left it; one that was copied or restored lacks what came after"
     remedy = (

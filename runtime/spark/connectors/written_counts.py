@@ -1,9 +1,8 @@
 """The counts of a query on Kafka, which lie beside its checkpoint."""
 
-from pathlib import Path
-
 import msgspec
 
+from ...state.checkpoint_path import CheckpointPath
 from ..atomic_file import read, write
 from ..counts import Counts
 
@@ -15,12 +14,12 @@ class WrittenCounts(msgspec.Struct):
     totals: Counts = msgspec.field(default_factory=Counts, name="tally")
 
 
-def read_counts(file: Path) -> Counts:
+def read_counts(file: CheckpointPath) -> Counts:
     """The counts in a file; none if there is no file yet."""
     return _read(file).totals
 
 
-def add_counts(file: Path, batch: int, counts: Counts) -> None:
+def add_counts(file: CheckpointPath, batch: int, counts: Counts) -> None:
     """Add the counts of a batch to the file. Those of a batch that is run again are added once."""
     written = _read(file)
     if written.batch < batch:
@@ -29,5 +28,5 @@ def add_counts(file: Path, batch: int, counts: Counts) -> None:
         write(file, msgspec.json.encode(written))
 
 
-def _read(file: Path) -> WrittenCounts:
+def _read(file: CheckpointPath) -> WrittenCounts:
     return read(file, WrittenCounts) if file.exists() else WrittenCounts()

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyspark.cloudpickle
+from pyspark import SparkFiles
 
 from ....dsl.errors import SystemProblem, UnsupportedError
 from ....dsl.pipeline import Pipeline
@@ -23,11 +24,13 @@ from ...kernel.state_cache import Size
 from ...kernel.time.stage_input import TimeSource
 from ...process.user_modules import installed_folders, is_hidden, own_paths, prefer_own_modules, refuse_taken
 from ...size_limit import SizeLimit
-from ..atomic_file import write
 from ..key_buckets import KeyBuckets
 from . import pickling
 from .levels import Levels
 from .shipped_plan import ShippedPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +75,31 @@ def pack(bundle: PlanBundle) -> ShippedPlan:
     return ShippedPlan(hashlib.sha256(data).hexdigest(), data, paths=tuple(own_paths()))
 
 
-def write_shipped_plan(shipped: ShippedPlan, folder: Path) -> ShippedPlan:
-    """Write the bytes of a plan into a file, and return the plan with the name of that file. Spark would
-    send large bytes as a broadcast, which not all of its Python processes can load."""
-    file = folder / "shipment"  # as older versions name it: a new name would leave their file behind
-    write(file, shipped.data)
-    return replace(shipped, data=b"", file=str(file.absolute()))
+def add_shipped_plan(shipped: ShippedPlan, session: "SparkSession") -> ShippedPlan:
+    """Let Spark bring the bytes of a plan to all its Python processes as a file, and return the plan with the name of
+    that file. Spark would send large bytes as a broadcast, which not all of these processes can load."""
+    context: Any = session.sparkContext
+    # Spark removes this folder when it stops; until then a new executor may ask for the file.
+    local = Path(context._temp_dir, f"fluvial-{shipped.digest}")
+    if not local.exists():
+        local.write_bytes(shipped.data)
+    context.addFile(str(local))
+    return replace(shipped, data=b"", file=local.name)
 
 
 def _read(shipped: ShippedPlan) -> bytes:
     if not shipped.file:
         return shipped.data
+    file = SparkFiles.get(shipped.file)
     try:
-        data = Path(shipped.file).read_bytes()
+        data = Path(file).read_bytes()
     except OSError as error:
-        wrong = f"a Spark worker cannot read {shipped.file}: {error}"
-        remedy = "set state_dir to one, on a disk that they share"
-        raise SystemProblem(explain(wrong, "a folder that every worker sees", remedy, shipped.file)) from error
+        wrong = f"a Spark worker cannot read {file}: {error}"
+        remedy = "see whether its disk is full, and the log of the executor"
+        raise SystemProblem(explain(wrong, "the file that Spark has brought it", remedy, file)) from error
     if hashlib.sha256(data).hexdigest() != shipped.digest:
-        wrong, remedy = f"{shipped.file} has changed since the run began", "stop the other run, and start again"
-        raise SystemProblem(explain(wrong, "one run of a pipeline at a time", remedy, shipped.file))
+        wrong, remedy = f"{file} is not as Spark was given it", "start again; look after the disk of the worker"
+        raise SystemProblem(explain(wrong, "the file that Spark has brought", remedy, file))
     return data
 
 

@@ -1,9 +1,9 @@
 """The plan of one query: what Spark runs for a connected component of a plan's stages."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from ....planner.plan import Plan
+from ...state.checkpoint_path import CheckpointPath
 from ..key_buckets import KeyBuckets
 from .levels import Levels
 from .shipped_plan import ShippedPlan
@@ -22,7 +22,7 @@ class QueryPlan:
     levels: Levels
     buckets: KeyBuckets
     shipped: ShippedPlan
-    folder: Path
+    folder: CheckpointPath
     group: str
     sources: tuple[str, ...]
     starts: dict[str, list[int]]
@@ -35,6 +35,6 @@ class QueryPlan:
         return self.levels.count > 1
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> CheckpointPath:
         """Spark's own folder."""
         return self.folder / "spark"

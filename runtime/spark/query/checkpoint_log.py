@@ -3,10 +3,9 @@
 Spark writes a file for each batch: to its offset log when it plans the batch, to its commit log when the batch is done.
 """
 
-from pathlib import Path
-
 import msgspec
 
+from ...state.checkpoint_path import CheckpointPath, children
 from ..atomic_file import damaged
 
 PLANNED = "offsets"
@@ -17,23 +16,23 @@ SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 """Spark's setting."""
 
 
-def batch_numbers(checkpoint: Path, kind: str) -> list[int]:
+def batch_numbers(checkpoint: CheckpointPath, kind: str) -> list[int]:
     """The numbers of the batches that are PLANNED, or DONE. Spark removes old ones."""
-    return [int(file.name) for file in (checkpoint / kind).glob("[0-9]*") if file.name.isdecimal()]
+    return [int(file.name) for file in children(checkpoint / kind) if file.name.isdecimal()]
 
 
-def logged_at(checkpoint: Path, kind: str, number: int) -> float:
+def logged_at(checkpoint: CheckpointPath, kind: str, number: int) -> float:
     """When a batch was PLANNED, or DONE, in seconds since epoch. Raises FileNotFoundError if Spark has removed it."""
     return (checkpoint / kind / str(number)).stat().st_mtime
 
 
-def last_end_offsets(checkpoint: Path, kind: str) -> list[str] | None:
+def last_end_offsets(checkpoint: CheckpointPath, kind: str) -> list[str] | None:
     """The end offsets of the last batch that is PLANNED, or DONE: one line a source. None before the first batch."""
     numbers = batch_numbers(checkpoint, kind)
     return end_offsets(checkpoint, max(numbers)) if numbers else None
 
 
-def end_offsets(checkpoint: Path, number: int) -> list[str]:
+def end_offsets(checkpoint: CheckpointPath, number: int) -> list[str]:
     """The end offsets of a planned batch: one line a source. Raises FileNotFoundError if Spark has removed the file."""
     version, lines = _planned(checkpoint, number)
     if version != "v2":
@@ -43,12 +42,12 @@ def end_offsets(checkpoint: Path, number: int) -> list[str]:
     return [offsets for _, _, offsets in sorted(numbered, key=lambda parts: int(parts[0]))]
 
 
-def planned_lines(checkpoint: Path, number: int) -> list[str]:
+def planned_lines(checkpoint: CheckpointPath, number: int) -> list[str]:
     """The lines of `end_offsets` as they are in the file. They differ by the version of Spark's offset log."""
     return _planned(checkpoint, number)[1]
 
 
-def shuffle_partitions(checkpoint: Path) -> int | None:
+def shuffle_partitions(checkpoint: CheckpointPath) -> int | None:
     """The number of shuffle partitions of the last planned batch, by which Spark has divided state. A session's setting
     does not change it. None before the first batch."""
     numbers = batch_numbers(checkpoint, PLANNED)
@@ -69,7 +68,7 @@ class _Metadata(msgspec.Struct):
     conf: dict[str, str]
 
 
-def _planned(checkpoint: Path, number: int) -> tuple[str, list[str]]:
+def _planned(checkpoint: CheckpointPath, number: int) -> tuple[str, list[str]]:
     # A file of Spark's offset log has a version, a line of metadata, and one line a source. The session's setting
     # spark.sql.streaming.offsetLog.formatVersion chooses the version.
     file = checkpoint / PLANNED / str(number)
@@ -80,7 +79,7 @@ def _planned(checkpoint: Path, number: int) -> tuple[str, list[str]]:
     return version, lines[1:]
 
 
-def is_between_batches(checkpoint: Path) -> bool:
+def is_between_batches(checkpoint: CheckpointPath) -> bool:
     """Whether every batch that is planned is done."""
     # The commit log is read first: a batch planned and done between the two reads then counts as not done.
     done = max(batch_numbers(checkpoint, DONE), default=-1)

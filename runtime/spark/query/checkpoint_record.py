@@ -3,7 +3,6 @@
 A file beside Spark's checkpoint records the query's sources, stages, buckets and state.
 """
 
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,11 @@ from ....planner.plan import Plan, PlannedStage
 from ....planner.settings import Settings
 from ....planner.state_schema import PARTITIONS, StateSchema, carried
 from ...preflight.state_compatibility import refuse_changed
-from ...process.data_files import check_owner, make_folder, write_file
+from ...process.data_files import check_owner
+from ...state.checkpoint_path import CheckpointPath, children
 from ...state.pipeline_folder import holds_query, removing_queries
 from ...systems.log.disk import explained, sync_directory
-from ..atomic_file import read, write
+from ..atomic_file import make_path, read, remove_path, write
 from ..key_buckets import DEFAULT, EARLIER, KeyBuckets
 from ..lowering.lowering import levels
 from .checkpoint_log import PLANNED, batch_numbers
@@ -60,11 +60,11 @@ class QueryRecord(Struct, frozen=True, kw_only=True):
 class QueryCheckpoint:
     """The folder of a query's checkpoint, and its record: None in a folder of a version that wrote no records."""
 
-    folder: Path
+    folder: CheckpointPath
     record: QueryRecord | None
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> CheckpointPath:
         """Spark's own folder."""
         return self.folder / "spark"
 
@@ -78,25 +78,31 @@ class QueryCheckpoint:
         write(self.folder / FILE, msgspec.json.encode(record))
 
 
-def query_checkpoints(root: Path) -> list[QueryCheckpoint]:
+def query_checkpoints(root: CheckpointPath) -> list[QueryCheckpoint]:
     """The checkpoints of the pipeline whose folder is `root`, without those that a reset removes. Raises SystemProblem
     for a record that is damaged, or of a later version."""
     return [QueryCheckpoint(folder, _record(folder / FILE)) for folder in query_folders(root)]
 
 
-def query_folders(root: Path) -> list[Path]:
+def query_folders(root: CheckpointPath) -> list[CheckpointPath]:
     """The folders of `query_checkpoints`, whatever their records hold."""
-    return [] if removing_queries(root).exists() else [one for one in sorted(root.glob("*/*")) if _is_query(one)]
+    return [] if removing_queries(root).exists() else [one for one in _folders(root) if _is_query(one)]
 
 
-def _is_query(folder: Path) -> bool:
+def _folders(root: CheckpointPath) -> list[CheckpointPath]:
+    """What the folders in a folder have."""
+    return [query for stage in children(root) for query in children(stage)]
+
+
+def _is_query(folder: CheckpointPath) -> bool:
     return _REMOVED not in folder.name and holds_query(folder)
 
 
-def set_aside(folder: Path) -> Path:
+def set_aside(folder: CheckpointPath) -> CheckpointPath:
     """Rename the folder of a query, so that no run finds it, and return its new path. The folder is then removed: a
-    query that continued from a half of it would lose messages."""
-    if _REMOVED in folder.name:
+    query that continued from a half of it would lose messages. Where renaming is no single step it keeps its name; the
+    mark of `begin_removal` is enough, and so is that it has had no batch."""
+    if _REMOVED in folder.name or not isinstance(folder, Path):
         return folder
     aside = folder.with_name(f"{folder.name}{_REMOVED}{uuid4().hex}")
     with explained("rename", folder):
@@ -105,27 +111,31 @@ def set_aside(folder: Path) -> Path:
     return aside
 
 
-def begin_removal(root: Path) -> None:
+def begin_removal(root: CheckpointPath) -> None:
     """Mark all queries of the pipeline whose folder is `root` for removal: from now on no run finds them."""
-    write_file(removing_queries(root), b"")
-    sync_directory(root)
+    write(removing_queries(root), b"")
+    _sync(root)
 
 
-def end_removal(root: Path) -> None:
+def end_removal(root: CheckpointPath) -> None:
     """Remove the mark of `begin_removal`, so that runs find queries again. All marked queries have been removed."""
     if removing_queries(root).exists():
-        removing_queries(root).unlink()
-        sync_directory(root)  # else a crash could restore the mark, and the next run would remove this run's queries
+        remove_path(removing_queries(root))
+        _sync(root)  # else a crash could restore the mark, and the next run would remove this run's queries
 
 
-def folders_set_aside(root: Path) -> list[Path]:
+def _sync(folder: CheckpointPath) -> None:
+    if isinstance(folder, Path):
+        sync_directory(folder)
+
+
+def folders_set_aside(root: CheckpointPath) -> list[CheckpointPath]:
     """The folders of queries that an interrupted reset has marked or renamed, and not removed."""
-    if removing_queries(root).exists():
-        return [folder for folder in sorted(root.glob("*/*")) if _REMOVED in folder.name or holds_query(folder)]
-    return sorted(root.glob(f"*/*{_REMOVED}*"))
+    marked = removing_queries(root).exists()
+    return [folder for folder in _folders(root) if _REMOVED in folder.name or (marked and holds_query(folder))]
 
 
-def _record(file: Path) -> QueryRecord | None:
+def _record(file: CheckpointPath) -> QueryRecord | None:
     if not file.exists():
         return None
     record = read(file, QueryRecord)
@@ -148,24 +158,27 @@ def wanted_record(plan: Plan, stages: Sequence[PlannedStage], settings: Settings
     )
 
 
-def find_checkpoint(plan: Plan, wanted: QueryRecord, buckets: int | None, root: Path, reset: str) -> QueryCheckpoint:
+def find_checkpoint(
+    plan: Plan, wanted: QueryRecord, buckets: int | None, root: CheckpointPath, reset: str
+) -> QueryCheckpoint:
     """Find the checkpoint that a query continues, or make a new one. Its record is brought up to date.
 
     `buckets` is the number that the user has chosen; None: as many as the checkpoint has. Raises PlanError if Spark
     cannot continue the existing checkpoint with this query, or if the state of an operator has changed its meaning.
     `reset` is the command that removes the checkpoint.
     """
-    check_owner(root)
+    if isinstance(root, Path):
+        check_owner(root)
     candidates = _candidates(wanted, root)
     checkpoint = _begun(plan, wanted, buckets, candidates, reset) or next(
         (candidate for candidate in candidates if candidate.record == wanted), None
     )
     for candidate in candidates:
         if candidate is not checkpoint:  # it has had no batch, and may be of other sources
-            shutil.rmtree(set_aside(candidate.folder))
+            remove_path(set_aside(candidate.folder))
     if checkpoint is None:
         checkpoint = _without_record(plan, wanted, root, reset)
-        make_folder(checkpoint.folder)
+        make_path(checkpoint.folder)
         if checkpoint.begun:
             wanted = replace(wanted, buckets=buckets or EARLIER, balanced=False)
     record = checkpoint.record
@@ -177,7 +190,7 @@ def find_checkpoint(plan: Plan, wanted: QueryRecord, buckets: int | None, root: 
     return QueryCheckpoint(checkpoint.folder, wanted)
 
 
-def check_checkpoint(plan: Plan, wanted: QueryRecord, root: Path, reset: str) -> dict[str, StateSchema]:
+def check_checkpoint(plan: Plan, wanted: QueryRecord, root: CheckpointPath, reset: str) -> dict[str, StateSchema]:
     """Raise PlanError where `find_checkpoint` would because of a record. Nothing is written. Returns the records of the
     state that the query continues with, by operator.
 
@@ -187,7 +200,7 @@ def check_checkpoint(plan: Plan, wanted: QueryRecord, root: Path, reset: str) ->
     return {} if checkpoint is None or checkpoint.record is None else checkpoint.record.states
 
 
-def _candidates(wanted: QueryRecord, root: Path) -> list[QueryCheckpoint]:
+def _candidates(wanted: QueryRecord, root: CheckpointPath) -> list[QueryCheckpoint]:
     """The checkpoints of queries that read one of the same sources, or have state of one of the same operators."""
     return [
         checkpoint
@@ -217,19 +230,19 @@ def _begun(
     return begun[0] if begun else None
 
 
-def _without_record(plan: Plan, wanted: QueryRecord, root: Path, reset: str) -> QueryCheckpoint:
+def _without_record(plan: Plan, wanted: QueryRecord, root: CheckpointPath, reset: str) -> QueryCheckpoint:
     """A new checkpoint, or one without a record, as a version before the records has made it. Raises PlanError for one
     of the same stage whose name says that it is of another query."""
     above, ids = root / next(iter(wanted.stages)), list(wanted.stages)
     new, earlier = (above / plan.fingerprint(buckets, ids) for buckets in (wanted.buckets, EARLIER))
-    others = [path for path in above.glob("*") if path not in (new, earlier) and _is_query(path)]
+    others = [path for path in children(above) if path not in (new, earlier) and _is_query(path)]
     if others and not (new.exists() or earlier.exists()):
         wrong = "it is of other sources, stateful operators, key types or partition counts"
         raise _changed(plan, above, wrong, reset)
     return QueryCheckpoint(earlier if earlier.exists() and not new.exists() else new, None)
 
 
-def _refuse_changed(plan: Plan, recorded: QueryRecord, wanted: QueryRecord, folder: Path, reset: str) -> None:
+def _refuse_changed(plan: Plan, recorded: QueryRecord, wanted: QueryRecord, folder: CheckpointPath, reset: str) -> None:
     differences = list(_differences(recorded, wanted))
     if differences:
         raise _changed(plan, folder, "; ".join(differences), reset)
@@ -270,7 +283,7 @@ def _stages(record: QueryRecord) -> str:
     return ", ".join(f"{id} {place}" for id, place in places.items())
 
 
-def _changed(plan: Plan, folder: Path, difference: str, reset: str) -> PlanError:
+def _changed(plan: Plan, folder: CheckpointPath, difference: str, reset: str) -> PlanError:
     wrong = f"Spark cannot continue the checkpoint in {folder} of pipeline {plan.name!r}: {difference}"
     expected = "the same sources, stages, shuffles in front of them, partition counts and spark_buckets"
     remedy = f"give the pipeline another name to start over beside it, or remove its checkpoints: {reset} --all"

@@ -1,18 +1,18 @@
 """Removes the checkpoints of queries. No run continues a checkpoint that is removed in part."""
 
-import shutil
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from ....planner.plan import Plan
 from ...reset_step import ResetStep
+from ...state.checkpoint_path import CheckpointPath
+from ..atomic_file import remove_path
 from .checkpoint_record import begin_removal, end_removal, folders_set_aside, query_folders, set_aside
 from .connection import Connection
 from .query import group_of
 
 
-def removals(plan: Plan, connection: Connection, root: Path) -> Iterator[ResetStep]:
+def removals(plan: Plan, connection: Connection, root: CheckpointPath) -> Iterator[ResetStep]:
     """The steps that remove all checkpoints of the pipeline whose folder is `root`. The first step marks all of them
     for removal. If the steps are interrupted after it, the next run removes the rest. They remove damaged checkpoints,
     too."""
@@ -20,14 +20,14 @@ def removals(plan: Plan, connection: Connection, root: Path) -> Iterator[ResetSt
         yield ResetStep("query", str(folder), partial(_remove, plan, connection, root, folder))
 
 
-def finish_removals(plan: Plan, connection: Connection, root: Path) -> None:
+def finish_removals(plan: Plan, connection: Connection, root: CheckpointPath) -> None:
     """Remove what an interrupted reset has left."""
     for folder in folders_set_aside(root):
         _remove_one(plan, connection, folder)
     end_removal(root)
 
 
-def _remove(plan: Plan, connection: Connection, root: Path, folder: Path) -> None:
+def _remove(plan: Plan, connection: Connection, root: CheckpointPath, folder: CheckpointPath) -> None:
     if folder.exists():
         begin_removal(root)
         _remove_one(plan, connection, folder)
@@ -35,9 +35,9 @@ def _remove(plan: Plan, connection: Connection, root: Path, folder: Path) -> Non
             end_removal(root)
 
 
-def _remove_one(plan: Plan, connection: Connection, folder: Path) -> None:
+def _remove_one(plan: Plan, connection: Connection, folder: CheckpointPath) -> None:
     aside = set_aside(folder)
     group = group_of(plan, aside)
     if group is not None:
         connection.forget(group)
-    shutil.rmtree(aside, ignore_errors=True)
+    remove_path(aside)

@@ -52,9 +52,9 @@ class Connection(Protocol):
         """The system that all queries of the run read from and write to."""
         ...
 
-    def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
-        """Hold the sole right to run the pipeline, whose checkpoints are in `root`. Raises SystemProblem if another run
-        has the right."""
+    def claim(self, pipeline: str, root: Path | None) -> AbstractContextManager[None]:
+        """Hold the sole right to run the pipeline, whose checkpoints are in `root`, None for one on another file
+        system. Raises SystemProblem if another run has the right."""
         ...
 
     def prepare(self, session: "SparkSession") -> None:
@@ -91,6 +91,11 @@ class Connection(Protocol):
 
     def forget(self, group: str) -> None:
         """Remove what the system stores about a checkpoint, which is being removed."""
+        ...
+
+    def offsets_left(self, query: QueryPlan, stop_at: StopAt | None) -> int | None:
+        """The number of offsets that Spark has still to plan up to the ends at which the run stops; None if there are
+        none, or the source knows them itself."""
         ...
 
     def may_stop(self, query: QueryPlan) -> bool:

@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,12 +16,13 @@ from ....planner.settings import Settings
 from ...kernel.state_cache import Size
 from ...preflight.state_compatibility import reset_command
 from ...process.clock import wall_clock
+from ...state.checkpoint_path import CheckpointPath
 from ...systems.contract import System
 from ...systems.provisioning import record_limits, table_streams
 from ..atomic_file import read, write
 from ..batch_times import tell
 from ..lowering.lowering import levels
-from ..lowering.packaging import PlanBundle, pack, write_shipped_plan
+from ..lowering.packaging import PlanBundle, add_shipped_plan, pack
 from ..lowering.query_plan import QueryPlan
 from ..rows import SPARK_SCHEMA
 from ..worker.level_processor import LevelProcessor
@@ -39,7 +39,12 @@ if TYPE_CHECKING:
 
 
 def prepare(
-    plan: Plan, stages: list[PlannedStage], connection: Connection, settings: Settings, root: Path
+    plan: Plan,
+    stages: list[PlannedStage],
+    connection: Connection,
+    session: SparkSession,
+    settings: Settings,
+    root: CheckpointPath,
 ) -> QueryPlan:
     """Make some stages of a plan ready to start as a query: find their levels, the query's checkpoint and its start
     offsets, and ship the plan.
@@ -58,7 +63,7 @@ def prepare(
     # Messages between stages stay in the query, which takes any.
     limits = record_limits(plan, connection.system.admin(), without="intermediate")
     bundle = PlanBundle(plan, query_levels, buckets, cache, record.resets, keeps, limits, settings.stall_timeout)
-    shipped = write_shipped_plan(pack(bundle), folder)
+    shipped = add_shipped_plan(pack(bundle), session)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
     starts = _starts(folder, sources, plan, connection.system, settings)
@@ -77,13 +82,13 @@ def _group(plan: Plan, identity: str) -> str:
     return f"{plan.name}@{identity}"
 
 
-def group_of(plan: Plan, folder: Path) -> str | None:
+def group_of(plan: Plan, folder: CheckpointPath) -> str | None:
     """The name under which the system stores data about the checkpoint in a folder; None if it has no name."""
     file = folder / "identity"
     return _group(plan, _name_in(file)) if file.exists() else None
 
 
-def _identity(folder: Path) -> str:
+def _identity(folder: CheckpointPath) -> str:
     """The unique name of the checkpoint in a folder. A new checkpoint in the same folder has another name."""
     file = folder / "identity"
     if not file.exists():
@@ -92,12 +97,14 @@ def _identity(folder: Path) -> str:
     return _name_in(file)
 
 
-def _name_in(file: Path) -> str:
-    return file.read_text(errors="replace")  # the system knows nothing by a damaged name, which is then refused
+def _name_in(file: CheckpointPath) -> str:
+    # The system knows nothing by a damaged name, which is then refused.
+    name: str = file.read_text(errors="replace")
+    return name
 
 
 def _starts(
-    folder: Path, sources: tuple[str, ...], plan: Plan, system: System, settings: Settings
+    folder: CheckpointPath, sources: tuple[str, ...], plan: Plan, system: System, settings: Settings
 ) -> dict[str, list[int]]:
     """The offsets at which the sources begin. They are stored beside the checkpoint: if the first run fails before its
     first batch, the next run begins at the same offsets, even if those were the latest then."""
@@ -111,7 +118,7 @@ def _starts(
 
 
 @contextmanager
-def times_of(query: QueryPlan, connection: Connection, *, catches_up: bool) -> Iterator[QueryTimes | None]:
+def times_of(query: QueryPlan, connection: Connection, stop_at: StopAt | None) -> Iterator[QueryTimes | None]:
     """The times of a query in this run; None for a query without state, which depends on no time."""
     if not query.keeps_state:
         yield None
@@ -122,7 +129,8 @@ def times_of(query: QueryPlan, connection: Connection, *, catches_up: bool) -> I
     else:
         begun = bool(batch_numbers(query.checkpoint, PLANNED))
         record = first_record(query.levels, query.buckets.count, connection.counts(query).watermarks, begun=begun)
-    with closing(BatchRequests()) as requests:
+    catches_up = stop_at is not None and stop_at.catches_up
+    with closing(BatchRequests(lambda: connection.offsets_left(query, stop_at))) as requests:
         yield QueryTimes(
             query.plan,
             query.levels,

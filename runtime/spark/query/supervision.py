@@ -137,6 +137,9 @@ _INCOMPLETE = re.compile(
 )
 """What Spark says of a checkpoint of which files are gone or cut: names of its errors, and texts where it has none."""
 
+_CONCURRENT = "CONCURRENT_STREAM_LOG_UPDATE"
+"""Spark's error if two runs plan or commit the same batch."""
+
 _GONE = "failOnDataLoss"
 """The option that Spark's connector to Kafka names in its error if messages are gone."""
 
@@ -149,6 +152,10 @@ def _problem(error: Exception, starts: int) -> FluvialError:
         kind, message = raised[-1]
         return kind(message.strip())
     message = reason(error)
+    if _CONCURRENT in message:
+        wrong = f"another run of the pipeline has written the same checkpoint: {message}"
+        remedy = "stop one of them; the other goes on from its last batch"
+        return QueryFailed(explain(wrong, "one run of a pipeline at a time", remedy))
     if _GONE in message:
         remedy = "remove the pipeline's folder of checkpoints on Spark, to start over with the messages that are left"
         wrong = f"messages are gone that were still to be read: {message.partition('Reason:')[2].strip() or message}"

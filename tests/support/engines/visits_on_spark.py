@@ -33,12 +33,14 @@ def visits(name: str) -> Pipeline:
     return pipeline
 
 
-def small(folder: Path, batch_records: int = 400, guarantee: Guarantee = "at_least_once") -> Settings:
+def small(folder: str | Path, batch_records: int = 400, guarantee: Guarantee = "at_least_once") -> Settings:
     """Several batches, and little work in each."""
     return Settings(state_dir=str(folder), spark_batch_records=batch_records, spark_buckets=2, guarantee=guarantee)
 
 
-def to_the_end(name: str, servers: str, folder: Path, spark: Any, guarantee: Guarantee = "at_least_once") -> Report:
+def to_the_end(
+    name: str, servers: str, folder: str | Path, spark: Any, guarantee: Guarantee = "at_least_once"
+) -> Report:
     """Run visits in many batches."""
     system, settings = KafkaSystem(servers), replace(small(folder, 20, guarantee), spark_message_ids=True)
     return run(visits(name), engine="spark", system=system, settings=settings, until="end", spark=spark)
@@ -47,4 +49,4 @@ def to_the_end(name: str, servers: str, folder: Path, spark: Any, guarantee: Gua
 if __name__ == "__main__":
     name, servers, folder, chosen = sys.argv[1:]
     (guarantee,) = (one for one in get_args(Guarantee) if one == chosen)
-    to_the_end(name, servers, Path(folder), "local[2]", guarantee)
+    to_the_end(name, servers, folder, "local[2]", guarantee)

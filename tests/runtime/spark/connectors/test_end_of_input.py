@@ -1,5 +1,6 @@
 """When a query on Kafka is told that its input has ended, without Spark."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from fluvial.runtime.spark.connectors.end_of_input import EndOptions, EndStreamReader, offsets_left
 from fluvial.runtime.spark.connectors.kafka_format import offsets_text
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
+from fluvial.runtime.spark.query.batch_requests import NEVER, BatchRequests
 from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition
 
 STARTS = {"in": [0, 3], "other": [0]}
@@ -26,6 +28,7 @@ class Query:
         self.checkpoint = checkpoint
         (checkpoint / "offsets").mkdir()
         self.batches = 0
+        self.requests: list[BatchRequests] = []
         self.ends = FIRST
 
     def planned(self, *offsets: list[int]) -> None:
@@ -33,14 +36,24 @@ class Query:
         lines = ["v1", "{}", offsets_text(dict(zip(STARTS, offsets, strict=True))), '{"ends": 0}']
         (self.checkpoint / "offsets" / str(self.batches)).write_text("\n".join(lines))
         self.batches += 1
+        for requests in self.requests:
+            requests.request(NEVER)
 
     def run(self, ends: dict[str, list[int]] | None = ENDS, *, at_once: bool = False) -> EndStreamReader:
-        return EndStreamReader(EndOptions(str(self.checkpoint), STARTS, ends, at_once, ShippedPlan("", b"")))
+        """A run whose driver tells after each batch what is left."""
+        requests = BatchRequests(lambda: None if ends is None else offsets_left(self.checkpoint, STARTS, ends))
+        self.requests.append(requests)
+        requests.request(NEVER)
+        options = EndOptions(ends is not None, at_once, ShippedPlan("", b""), requests.file)
+        return EndStreamReader(options)
 
 
 @pytest.fixture
-def query(tmp_path: Path) -> Query:
-    return Query(tmp_path)
+def query(tmp_path: Path) -> Iterator[Query]:
+    made = Query(tmp_path)
+    yield made
+    for requests in made.requests:
+        requests.close()
 
 
 def latest(source: EndStreamReader, start: dict[str, Any] = FIRST) -> int:
@@ -100,6 +113,7 @@ def test_what_is_left_counts_no_partition_that_is_ahead(query: Query) -> None:
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_run_that_catches_up_reports_no_end(query: Query, at_once: bool) -> None:
     query.planned([5, 3], [2])
-    options = EndOptions(str(query.checkpoint), STARTS, ENDS, at_once, ShippedPlan("", b""), catches_up=True)
+    query.run()
+    options = EndOptions(True, at_once, ShippedPlan("", b""), query.requests[0].file, catches_up=True)
     start = {"ends": 1, "requests": 4}
     assert EndStreamReader(options).latestOffset(start, ReadAllAvailable()) == start

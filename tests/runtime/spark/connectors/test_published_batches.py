@@ -91,13 +91,13 @@ def test_what_a_version_before_has_published_counts_by_its_number(tmp_path: Path
 def test_a_batch_that_spark_keeps_no_longer_counts_by_its_number(tmp_path: Path) -> None:
     found = query(tmp_path, 3, 2)
     told = saved(found, 1)
-    (found.checkpoint / PLANNED / "1").unlink()
+    Path(str(found.checkpoint), PLANNED, "1").unlink()
     check_published(found, told, "log:x", RESET)
 
 
 def test_a_batch_that_has_read_nothing_is_not_missed_in_the_log(tmp_path: Path) -> None:
     """Spark makes it when it distributes state over another number of tasks."""
     found = query(tmp_path, 3, 3)
-    offsets = found.checkpoint / PLANNED
+    offsets = Path(str(found.checkpoint), PLANNED)
     (offsets / "2").write_text((offsets / "1").read_text())
     check_published(found, saved(found, 1), "log:x", RESET)

@@ -7,10 +7,14 @@ import sys
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="plans are pickled by what Spark brings")
+
+from pyspark import SparkFiles
 
 from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, SystemProblem, UnsupportedError, resource
@@ -19,38 +23,42 @@ from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.pipeline_loader import load_pipeline
 from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.lowering import levels
-from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack, write_shipped_plan
+from fluvial.runtime.spark.lowering.packaging import PlanBundle, add_shipped_plan, pack, unpack
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from generators.shop import generated, message, proto
 
 
-def shipped(folder: Path) -> ShippedPlan:
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShippedPlan:
+    """A plan that Spark brings to its processes: here one and the same folder."""
+    monkeypatch.setattr(SparkFiles, "_root_directory", str(tmp_path))
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
     pipeline = Pipeline("copy")
-    pipeline.stream("in", value=str).send_to(folder.name)
+    pipeline.stream("in", value=str).send_to(tmp_path.name)
     made = plan(pipeline)
-    return write_shipped_plan(
-        pack(PlanBundle(made, levels(made, list(made.stages), 1), KeyBuckets(1), Size(1, 1))), folder
-    )
+    added: list[str] = []
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_temp_dir=str(tmp_path), addFile=added.append))
+    bundle = PlanBundle(made, levels(made, list(made.stages), 1), KeyBuckets(1), Size(1, 1))
+    sent = add_shipped_plan(pack(bundle), session)
+    assert added == [str(tmp_path / sent.file)]
+    return sent
 
 
-def test_a_plan_is_read_from_the_file_it_was_written_to(tmp_path: Path) -> None:
-    sent = shipped(tmp_path)
-    assert sent.data == b""
-    assert unpack(sent)[0].plan.name == "copy"
+def test_a_plan_is_read_from_the_file_that_spark_brings(shipped: ShippedPlan) -> None:
+    assert shipped.data == b""
+    assert unpack(shipped)[0].plan.name == "copy"
 
 
-def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
-    sent = shipped(tmp_path)
-    Path(sent.file).unlink()
-    with pytest.raises(SystemProblem, match="expected: a folder that every worker sees"):
-        unpack(sent)
+def test_a_worker_that_cannot_read_the_file_says_so(shipped: ShippedPlan, tmp_path: Path) -> None:
+    (tmp_path / shipped.file).unlink()
+    with pytest.raises(SystemProblem, match="expected: the file that Spark has brought it"):
+        unpack(shipped)
 
 
-def test_a_plan_that_another_run_has_put_in_its_place_is_refused(tmp_path: Path) -> None:
-    sent = shipped(tmp_path)
-    Path(sent.file).write_bytes(b"another")
-    with pytest.raises(SystemProblem, match="has changed since the run began"):
-        unpack(sent)
+def test_a_file_that_is_damaged_is_refused(shipped: ShippedPlan, tmp_path: Path) -> None:
+    (tmp_path / shipped.file).write_bytes(b"another")
+    with pytest.raises(SystemProblem, match="is not as Spark was given it"):
+        unpack(shipped)
 
 
 class Connection:

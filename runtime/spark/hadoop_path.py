@@ -1,0 +1,160 @@
+"""Files on the file systems that Spark knows by Hadoop: hdfs, s3a, abfs, dbfs and others.
+
+They are read and written through Spark's own manager of checkpoint files, with the access that Spark has. It writes
+each file at one stroke: on HDFS by renaming it, on stores that cannot rename by an upload that is ended or given up.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from ...dsl.errors import SystemProblem
+from ...dsl.validation import explain
+
+_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager$"
+
+
+@dataclass(frozen=True, slots=True)
+class HadoopStatus:
+    """What is known of a file: when it was written, in seconds since epoch."""
+
+    st_mtime: float
+
+
+class HadoopPath:
+    """A `CheckpointPath` on a file system of Hadoop's. Raises SystemProblem if the file system cannot be used."""
+
+    def __init__(self, files: Any, make: Any, path: Any) -> None:
+        self._files, self._make, self._path = files, make, path
+
+    @classmethod
+    def of(cls, session: SparkSession, url: str) -> "HadoopPath":
+        """The folder of a URL. Raises SystemProblem for a file system that Spark does not know or reach."""
+        jvm: Any = session._jvm
+        with _explained(url):
+            path = jvm.org.apache.hadoop.fs.Path(url)
+            hadoop = session._jsparkSession.sessionState().newHadoopConf()
+            path = path.getFileSystem(hadoop).makeQualified(path)
+            manager = jvm.org.apache.spark.util.Utils.classForName(_MANAGER, True, False).getField("MODULE$").get(None)
+            return cls(manager.create(path, hadoop), jvm.org.apache.hadoop.fs.Path, path)
+
+    def __str__(self) -> str:
+        return str(self._path.toString())
+
+    def __repr__(self) -> str:
+        return f"HadoopPath({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HadoopPath) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def _of(self, path: Any) -> "HadoopPath":
+        return HadoopPath(self._files, self._make, path)
+
+    @property
+    def name(self) -> str:
+        """The last part of its name."""
+        return str(self._path.getName())
+
+    @property
+    def parent(self) -> "HadoopPath":
+        """The folder that has it."""
+        return self._of(self._path.getParent())
+
+    def __truediv__(self, name: str) -> "HadoopPath":
+        return self._of(self._make(self._path, name))
+
+    def absolute(self) -> "HadoopPath":
+        """The same: its name begins with the file system."""
+        return self
+
+    def exists(self) -> bool:
+        """Whether there is one."""
+        with _explained(str(self)):
+            return bool(self._files.exists(self._path))
+
+    def is_dir(self) -> bool:
+        """Whether it is a folder."""
+        return any(status.isDirectory() for status in self._beside() if status.getPath().getName() == self.name)
+
+    def iterdir(self) -> Iterator["HadoopPath"]:
+        """What a folder has. Raises FileNotFoundError if there is none, NotADirectoryError for a file."""
+        found = [self._of(status.getPath()) for status in self._statuses(self._path)]
+        if found == [self]:  # a listing of a file has the file
+            raise NotADirectoryError(str(self))
+        return iter(found)
+
+    def read_bytes(self) -> bytes:
+        """What a file holds. Raises FileNotFoundError if there is no file."""
+        with _explained(str(self)):
+            stream = self._files.open(self._path)
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+
+    def read_text(self, *, errors: str) -> str:
+        """What a file holds, as text of UTF-8."""
+        return self.read_bytes().decode(errors=errors)
+
+    def stat(self) -> HadoopStatus:
+        """What is known of a file. Raises FileNotFoundError if there is no file."""
+        for status in self._beside():
+            if status.getPath().getName() == self.name:
+                return HadoopStatus(status.getModificationTime() / 1000)
+        raise FileNotFoundError(str(self))
+
+    def write_atomically(self, data: bytes) -> None:
+        """Write a file, in place of one that is there. Its folder is made if there is none."""
+        with _explained(str(self)):
+            self._files.mkdirs(self._path.getParent())
+            stream = self._files.createAtomic(self._path, True)
+            try:
+                stream.write(bytearray(data))
+            except BaseException:
+                stream.cancel()
+                raise
+            stream.close()
+
+    def make(self) -> None:
+        """Make a folder, and those above it."""
+        with _explained(str(self)):
+            self._files.mkdirs(self._path)
+
+    def remove(self) -> None:
+        """Remove a file, or a folder with all that it has; nothing happens where there is none."""
+        with _explained(str(self)):
+            self._files.delete(self._path)
+
+    def _beside(self) -> list[Any]:
+        try:
+            return self._statuses(self._path.getParent())
+        except FileNotFoundError:
+            return []
+
+    def _statuses(self, folder: Any) -> list[Any]:
+        with _explained(str(self)):
+            return list(self._files.list(folder))
+
+
+@contextmanager
+def _explained(place: str) -> Iterator[None]:
+    """Raise the error of a file system as FileNotFoundError or SystemProblem."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        java: Any = error.java_exception
+        name, text = java.getClass().getName(), java.getMessage()
+        if name == "java.io.FileNotFoundException":
+            raise FileNotFoundError(place) from None
+        first = str(text or name).partition("\n")[0]
+        wrong = f"Spark cannot use {place}: {name.rpartition('.')[2]}: {first}"
+        remedy = "correct state_dir; give Spark the file system's package by spark.jars.packages, and its access by "
+        remedy += "spark.hadoop.* settings"
+        raise SystemProblem(explain(wrong, "a folder on a file system that Spark reaches", remedy, place)) from error
