@@ -65,6 +65,8 @@ class Settings(_Named, frozen=True, kw_only=True):
                              one that gives work to all cores, or as many as the checkpoint has
     spark_batch_records      most messages of one Spark batch, of all partitions together; a bootstrap stream on Kafka
                              comes in addition
+    spark_batch_duration     how long a Spark batch is to take: if batches clearly take longer or shorter, the query is
+                             started again with a smaller or larger bound, up to spark_batch_records; None: no such aim
     spark_trigger_interval   time between two Spark batches of a run that goes on; 0: as fast as they come
     spark_patience           how long Python processes of Spark's may take to come up. Spark gives up after 10 s; the
                              query is begun again then, until this has passed
@@ -89,6 +91,7 @@ class Settings(_Named, frozen=True, kw_only=True):
     spark_buckets: int | None = None
     spark_shuffle_partitions: int | None = None
     spark_batch_records: int = 2_000_000
+    spark_batch_duration: timedelta | None = None
     spark_trigger_interval: timedelta = timedelta(0)
     spark_patience: timedelta = timedelta(seconds=40)
     spark_message_ids: bool = False
@@ -187,5 +190,9 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         "a timedelta, not negative",
     ),
     (("group_offsets", "spark_message_ids"), lambda value: isinstance(value, bool), "True or False"),
-    (("commit_interval",), lambda value: value is None or _lasts(value), "a timedelta, not negative, or None"),
+    (
+        ("commit_interval", "spark_batch_duration"),
+        lambda value: value is None or _lasts(value),
+        "a timedelta, not negative, or None",
+    ),
 )

@@ -166,6 +166,10 @@ SparkBatchRecords = Annotated[
 SparkTriggerInterval = Annotated[
     str | None, _spark(metavar="DURATION", help="Time between two batches. Default: none, as fast as they come.")
 ]
+SparkBatchDuration = Annotated[
+    str | None,
+    _spark(metavar="DURATION", help="How long a batch is to take: its bound is fitted to that. Default: no such aim."),
+]
 SparkPatience = Annotated[
     str | None, _spark(metavar="DURATION", help="How long Spark's Python processes may take to come up. Default: 40s.")
 ]

@@ -68,6 +68,7 @@ class RunArguments:
     spark_buckets: words.SparkBuckets = None
     spark_shuffle_partitions: words.SparkShufflePartitions = None
     spark_batch_records: words.SparkBatchRecords = None
+    spark_batch_duration: words.SparkBatchDuration = None
     spark_trigger_interval: words.SparkTriggerInterval = None
     spark_patience: words.SparkPatience = None
     spark_message_ids: words.SparkMessageIds = False
@@ -180,6 +181,7 @@ def _settings(arguments: RunArguments) -> Settings:
         spark_buckets=arguments.spark_buckets,
         spark_shuffle_partitions=arguments.spark_shuffle_partitions,
         spark_batch_records=arguments.spark_batch_records,
+        spark_batch_duration=_duration("--spark-batch-duration", arguments.spark_batch_duration),
         spark_trigger_interval=_duration("--spark-trigger-interval", arguments.spark_trigger_interval),
         spark_patience=_duration("--spark-patience", arguments.spark_patience),
         spark_message_ids=arguments.spark_message_ids or None,

@@ -1,7 +1,7 @@
 """The Spark engine: lowers a plan to Structured Streaming queries, runs them, and reports."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from .connectors.log import LogConnection
 from .hadoop_path import HadoopPath
 from .lowering.lowering import components, has_loop
 from .lowering.query_plan import QueryPlan
+from .query.batch_sizing import BatchSizer
 from .query.checkpoint_record import check_checkpoint, wanted_record
 from .query.checkpoint_removal import finish_removals
 from .query.connection import Connection, StopAt
@@ -70,25 +71,54 @@ def run(
         if claimed is not None:
             _checked(plan, connection, claimed, settings)
         with session_for(spark) as session, ExitStack() as stack:
-            root: CheckpointPath = HadoopPath.of(session, local) if isinstance(local, str) else local
-            if claimed is None:
-                _checked(plan, connection, root, settings)
+            root = _opened(local, plan, connection, session, settings)
             queries = _prepared(plan, connection, session, settings, root / plan.name)
-            # One mapping for all queries, so that queries of one stream end at the same messages.
-            sources = {name: None for query in queries for name in query.sources}
-            admin, catches_up = system.admin(), until == "caught-up"
-            ends = {name: input_ends(plan, admin, name) for name in sources} if until != "stopped" else None
-            inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=ends is not None)
+            sources = list(dict.fromkeys(name for query in queries for name in query.sources))
+            stop_at = _stop_at(plan, system, sources, until)
+            inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=stop_at is not None)
             monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs)
-            stop_at = None if ends is None else StopAt(ends, catches_up=catches_up)
             times = {query.group: stack.enter_context(times_of(query, connection, stop_at)) for query in queries}
+            sizers = _sizers(queries, settings)
             begin = partial(
-                start_query, connection=connection, session=session, settings=settings, stop_at=stop_at, times=times
+                start_query,
+                connection=connection,
+                session=session,
+                settings=settings,
+                stop_at=stop_at,
+                times=times,
+                sizers=sizers,
             )
             stop.begin()
-            run_queries(queries, begin, connection, monitor, settings.spark_patience)
+            run_queries(queries, begin, connection, monitor, settings.spark_patience, sizers)
             monitor.finish()
     return Report(pipeline=plan.name, engine="spark", seconds=0.0) if monitor is None else monitor.report()
+
+
+def _opened(
+    folder: Path | str, plan: Plan, connection: Connection, session: "SparkSession", settings: Settings
+) -> CheckpointPath:
+    """The folder of the queries. What lies behind a URL is checked now."""
+    if not isinstance(folder, str):
+        return folder
+    root = HadoopPath.of(session, folder)
+    _checked(plan, connection, root, settings)
+    return root
+
+
+def _stop_at(plan: Plan, system: System, sources: Sequence[str], until: str) -> StopAt | None:
+    """Where the run stops: all queries of one stream at the same messages. None if it goes on."""
+    if until == "stopped":
+        return None
+    admin = system.admin()
+    return StopAt({name: input_ends(plan, admin, name) for name in sources}, catches_up=until == "caught-up")
+
+
+def _sizers(queries: Sequence[QueryPlan], settings: Settings) -> dict[str, BatchSizer]:
+    """What fits the bound of batches to the duration that the settings want, by query; nothing if they want none."""
+    duration = settings.spark_batch_duration
+    return (
+        {} if duration is None else {one.group: BatchSizer(duration, settings.spark_batch_records) for one in queries}
+    )
 
 
 def _checked(plan: Plan, connection: Connection, root: CheckpointPath, settings: Settings) -> None:
@@ -160,15 +190,15 @@ def check_checkpoints(
 ) -> list[tuple[str, StateSchema]]:
     """Raise PlanError if a query of the plan cannot continue its checkpoint. Returns the records of stored state, as
     (operator, record). Without `root` the checkpoints are those on a local disk: others are checked once Spark runs."""
-    folder, reset = root or folder_of(plan, system, settings), reset_command(plan, system, settings, "spark")
-    if isinstance(folder, str):
+    above = folder_of(plan, system, settings) if root is None else root
+    if isinstance(above, str):
         return []
-    root = folder / plan.name
+    folder, reset = above / plan.name, reset_command(plan, system, settings, "spark")
     records: list[tuple[str, StateSchema]] = []
     for stages in components(plan):
         wanted = wanted_record(plan, stages, settings)
-        with refusals_explained(root):
-            records += check_checkpoint(plan, wanted, root, reset).items()
+        with refusals_explained(folder):
+            records += check_checkpoint(plan, wanted, folder, reset).items()
     return records
 
 

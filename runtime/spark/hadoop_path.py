@@ -7,7 +7,7 @@ each file at one stroke: on HDFS by renaming it, on stores that cannot rename by
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -34,10 +34,10 @@ class HadoopPath:
     @classmethod
     def of(cls, session: SparkSession, url: str) -> "HadoopPath":
         """The folder of a URL. Raises SystemProblem for a file system that Spark does not know or reach."""
-        jvm: Any = session._jvm
+        jvm, inner = cast("Any", session._jvm), cast("Any", session._jsparkSession)
         with _explained(url):
             path = jvm.org.apache.hadoop.fs.Path(url)
-            hadoop = session._jsparkSession.sessionState().newHadoopConf()
+            hadoop = inner.sessionState().newHadoopConf()
             path = path.getFileSystem(hadoop).makeQualified(path)
             manager = jvm.org.apache.spark.util.Utils.classForName(_MANAGER, True, False).getField("MODULE$").get(None)
             return cls(manager.create(path, hadoop), jvm.org.apache.hadoop.fs.Path, path)
@@ -67,7 +67,7 @@ class HadoopPath:
         """The folder that has it."""
         return self._of(self._path.getParent())
 
-    def __truediv__(self, name: str) -> "HadoopPath":
+    def __truediv__(self, name: str, /) -> "HadoopPath":
         return self._of(self._make(self._path, name))
 
     def absolute(self) -> "HadoopPath":

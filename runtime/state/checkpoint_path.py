@@ -26,7 +26,7 @@ class CheckpointPath(Protocol):
         """The folder that has it."""
         ...
 
-    def __truediv__(self, name: str) -> Self:
+    def __truediv__(self, name: str, /) -> Self:
         """A file or folder in this folder."""
         ...
 

@@ -1,6 +1,7 @@
 """Prepares and starts a query of Spark: sources, level 0, the levels behind shuffles, the sink."""
 
 import hashlib
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -8,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -27,6 +29,7 @@ from ..lowering.query_plan import QueryPlan
 from ..rows import SPARK_SCHEMA
 from ..worker.level_processor import LevelProcessor
 from .batch_requests import BatchRequests
+from .batch_sizing import BatchSizer
 from .checkpoint_log import PLANNED, SHUFFLE_PARTITIONS, batch_numbers
 from .checkpoint_record import find_checkpoint, wanted_record
 from .connection import BatchSink, Connection, StopAt
@@ -149,10 +152,14 @@ def start_query(
     settings: Settings,
     stop_at: StopAt | None,
     times: Mapping[str, QueryTimes | None],
+    sizers: Mapping[str, BatchSizer],
 ) -> StreamingQuery:
     """Start a query. With `stop_at` it stops when it has read up to these offsets; else it runs until it is stopped.
-    `times` are those of all queries, by group."""
-    own = times[query.group]
+    `times` and `sizers` are those of all queries, by group; without a sizer the bound of a batch is that of the
+    settings."""
+    own, sizer = times[query.group], sizers.get(query.group)
+    if sizer is not None:
+        settings = structs.replace(settings, spark_batch_records=sizer.begin())
     requests = "" if own is None else own.start()
     if query.keeps_state:
         session.conf.set(SHUFFLE_PARTITIONS, str(tasks_of(query, session, settings.spark_shuffle_partitions)))
@@ -163,7 +170,7 @@ def start_query(
         # Without Spark's notion of time: the driver finds watermarks, as the local engine does.
         rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
     writer = (
-        rows.writeStream.foreachBatch(_runner(sink, session, own))
+        rows.writeStream.foreachBatch(_runner(sink, session, own, sizer))
         .outputMode("append")
         .queryName(query.group)
         .option("checkpointLocation", str(query.checkpoint.absolute()))
@@ -174,14 +181,19 @@ def start_query(
     return writer.trigger(processingTime=f"{seconds} seconds").start()
 
 
-def _runner(sink: BatchSink, session: SparkSession, times: QueryTimes | None) -> "Callable[[DataFrame, int], None]":
+def _runner(
+    sink: BatchSink, session: SparkSession, times: QueryTimes | None, sizer: BatchSizer | None
+) -> "Callable[[DataFrame, int], None]":
     """What Spark calls with each batch, in the thread that begins the jobs of the batch."""
 
     def run(rows: "DataFrame", batch: int) -> None:
-        if times is None:
-            sink.run(rows, batch)
-            return
-        tell(session.sparkContext, times.begin(batch))
-        times.finish(batch, sink.run(rows, batch))
+        began = time.monotonic()
+        if times is not None:
+            tell(session.sparkContext, times.begin(batch))
+        report = sink.run(rows, batch)
+        if times is not None:
+            times.finish(batch, report)
+        if sizer is not None:
+            sizer.took(time.monotonic() - began, sum(report.counts.by_kind.get("read", {}).values()))
 
     return run

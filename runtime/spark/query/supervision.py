@@ -5,8 +5,9 @@ import math
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -18,6 +19,8 @@ from ...process.resource_limits import exhausted, remedy_for
 from ...process.run_control import RUN_CONTROL
 from ..lowering.query_plan import QueryPlan
 from ..worker.error_texts import LASTING
+from .batch_sizing import BatchSizer
+from .checkpoint_log import is_between_batches
 from .connection import Connection
 from .java_process import QueryFailed, reason
 from .progress import QueryMonitor
@@ -46,9 +49,11 @@ def run_queries(
     connection: Connection,
     monitor: QueryMonitor,
     patience: timedelta,
+    sizers: Mapping[str, BatchSizer] = MappingProxyType({}),
 ) -> None:
     """Start the queries and wait until all have ended. If one fails, all are stopped. But a query whose Python
-    processes start too slowly is started again, for as long as `patience` lasts."""
+    processes start too slowly is started again, for as long as `patience` lasts; so is one whose sizer has found
+    another bound for its batches."""
     most = max(1, math.ceil(patience.total_seconds() / START_SECONDS))
     queries: list[StreamingQuery] = []
     starts = [1] * len(query_plans)
@@ -65,7 +70,11 @@ def run_queries(
                 _log.warning("a Python process of query %s came up too slowly; the query is begun again", number)
                 queries[number] = _begun(begin, query_plans[number], most)
                 starts[number] += 1
-                _show(queries)
+            for number, plan in enumerate(query_plans if sizers else ()):
+                if queries[number].isActive and plan.group in sizers and sizers[plan.group].due:
+                    _stop_between_batches(queries[number], plan)
+                    queries[number] = _begun(begin, plan, most)
+            _show(queries)
             if not slow:
                 _raise_any(queries, most)
                 if not active:
@@ -79,6 +88,13 @@ def run_queries(
     finally:
         for query in queries:
             query.stop()
+
+
+def _stop_between_batches(query: StreamingQuery, plan: QueryPlan) -> None:
+    """Stop a query that is to be started again. A batch that has just begun is run again then."""
+    while query.isActive and not is_between_batches(plan.checkpoint):
+        time.sleep(STOP_SECONDS)
+    query.stop()
 
 
 def _show(queries: Sequence[StreamingQuery]) -> None:
