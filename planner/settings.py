@@ -60,7 +60,8 @@ class Settings(_Named, frozen=True, kw_only=True):
                              input then begins these windows anew
     stall_timeout            give up with exit code 6 after this long without progress while there is input
     spark_buckets            key buckets of Spark's stateful operators, at most 4096, frozen with the checkpoint: the
-                             most tasks that they ever have; None: 64, or as many as the checkpoint has
+                             most tasks that they ever have; None: 64, 512 where Spark has more than 8 cores at the
+                             first start
     spark_shuffle_partitions tasks of Spark's stateful operators, a divisor of the number of buckets; None: the least
                              one that gives work to all cores, or as many as the checkpoint has
     spark_batch_records      most messages of one Spark batch, of all partitions together; a bootstrap stream on Kafka

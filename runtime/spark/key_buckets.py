@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-DEFAULT = 64
-"""The number of buckets of a new query."""
+ON_FEW_CORES, ON_MANY_CORES = 64, 512
+"""The number of buckets of a new query, by default. Each bucket costs about a millisecond of each batch in which it
+runs; 512 let a query have hundreds of tasks later."""
+_FEW = 8
 EARLIER = 8
 """The default of earlier versions."""
 MOST = 4096
@@ -50,6 +52,15 @@ class KeyBuckets:
     def of_label(self) -> Mapping[int, int]:
         """The bucket of each label."""
         return {label: bucket for bucket, label in enumerate(self.labels)}
+
+
+def default_count(cores: int) -> int:
+    """The number of buckets of a query that starts with so many cores for the first time.
+
+    >>> default_count(2), default_count(64)
+    (64, 512)
+    """
+    return ON_FEW_CORES if cores <= _FEW else ON_MANY_CORES
 
 
 def partition_of(label: int, partitions: int) -> int:

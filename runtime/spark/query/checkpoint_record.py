@@ -24,7 +24,7 @@ from ...state.checkpoint_path import CheckpointPath, children
 from ...state.pipeline_folder import holds_query, removing_queries
 from ...systems.log.disk import explained, sync_directory
 from ..atomic_file import make_path, read, remove_path, write
-from ..key_buckets import DEFAULT, EARLIER, KeyBuckets
+from ..key_buckets import EARLIER, ON_FEW_CORES, KeyBuckets
 from ..lowering.lowering import levels
 from .checkpoint_log import PLANNED, batch_numbers
 
@@ -145,14 +145,17 @@ def _record(file: CheckpointPath) -> QueryRecord | None:
     return record
 
 
-def wanted_record(plan: Plan, stages: Sequence[PlannedStage], settings: Settings) -> QueryRecord:
-    """What a checkpoint must agree with for the query to go on from it: sources, levels, buckets and states."""
-    ids, of_stage = {stage.id for stage in stages}, levels(plan, list(stages), DEFAULT).of_stage
+def wanted_record(
+    plan: Plan, stages: Sequence[PlannedStage], settings: Settings, buckets: int = ON_FEW_CORES
+) -> QueryRecord:
+    """What a checkpoint must agree with for the query to go on from it: sources, levels, buckets and states. A new
+    checkpoint has so many `buckets`, unless the settings say how many."""
+    ids, of_stage = {stage.id for stage in stages}, levels(plan, list(stages), buckets).of_stage
     names = [name for stage in stages for name in stage.inputs]
     return QueryRecord(
         sources={name: plan.stream(name).partitions for name in names if plan.stream(name).kind == "source"},
         stages={stage.id: of_stage[stage.id] for stage in stages},
-        buckets=settings.spark_buckets or DEFAULT,
+        buckets=settings.spark_buckets or buckets,
         states={store.operator: store.schema for store in plan.stores if store.stage in ids},
         balanced=True,
     )

@@ -23,6 +23,7 @@ from ...systems.contract import System
 from ...systems.provisioning import record_limits, table_streams
 from ..atomic_file import read, write
 from ..batch_times import tell
+from ..key_buckets import default_count
 from ..lowering.lowering import levels
 from ..lowering.packaging import PlanBundle, add_shipped_plan, pack
 from ..lowering.query_plan import QueryPlan
@@ -55,7 +56,7 @@ def prepare(
     Raises PlanError if Spark cannot continue the query's checkpoint.
     """
     reset = reset_command(plan, connection.system, settings, "spark")
-    wanted = wanted_record(plan, stages, settings)
+    wanted = wanted_record(plan, stages, settings, default_count(session.sparkContext.defaultParallelism))
     checkpoint = find_checkpoint(plan, wanted, settings.spark_buckets, root, reset)
     folder, record = checkpoint.folder, checkpoint.record
     assert record is not None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="labels are hashed as Spark does it")
 
-from fluvial.runtime.spark.key_buckets import DEFAULT, MOST, KeyBuckets, partition_of
+from fluvial.runtime.spark.key_buckets import MOST, ON_FEW_CORES, ON_MANY_CORES, KeyBuckets, default_count, partition_of
 
 
 def test_numbers_are_hashed_as_spark_does() -> None:
@@ -16,7 +16,7 @@ def test_numbers_are_hashed_as_spark_does() -> None:
     assert [partition_of(number, 8) for number in range(8)] == [7, 3, 6, 3, 6, 2, 1, 3]
 
 
-@pytest.mark.parametrize("count", [1, 2, 8, 12, 97, DEFAULT, MOST])
+@pytest.mark.parametrize("count", [1, 2, 8, 12, 97, ON_MANY_CORES, MOST])
 def test_each_bucket_comes_to_the_partition_of_its_number(count: int) -> None:
     buckets = KeyBuckets(count)
     assert [partition_of(label, count) for label in buckets.labels] == list(range(count))
@@ -54,3 +54,8 @@ def test_spark_gives_each_task_as_many_buckets(spark: object) -> None:
         sizes = placed.groupBy("task").count().collect()
         assert {row["count"] for row in sizes} == {512 // partitions}
         assert len(sizes) == partitions
+
+
+@pytest.mark.parametrize(("cores", "buckets"), [(1, ON_FEW_CORES), (8, ON_FEW_CORES), (9, ON_MANY_CORES), (800, 512)])
+def test_a_cluster_gets_more_buckets_than_a_small_machine(cores: int, buckets: int) -> None:
+    assert default_count(cores) == buckets

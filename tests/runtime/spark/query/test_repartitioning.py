@@ -61,3 +61,23 @@ def test_state_is_kept_whatever_the_number_of_tasks(tmp_path: Path, spark: "Spar
     assert seen == [16, 2, 2, 16]
     written = [msgspec.json.decode(value or b"") for _, value, _, _ in contents(system, "out")]
     assert sorted(written) == sorted(f"k{number} {times}" for number in range(KEYS) for times in (1, 2, 3, 4))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_512_buckets_are_kept_by_64_and_by_512_tasks(tmp_path: Path, spark: "SparkSession") -> None:
+    system = LogSystem(tmp_path / "log", fsync=False)
+    records: list[Record] = [(f"k{number}".encode(), b"1", number, ()) for number in range(5000)]
+    write_streams(system, {"in": [records]})
+    for tasks in (512, 64, 512):
+        settings = Settings(spark_buckets=512, spark_shuffle_partitions=tasks)
+        run(counting(), engine="spark", system=system, until="caught-up", settings=settings, spark=spark)
+        (checkpoint,) = (tmp_path / "log" / "spark" / "p").glob("*/*/spark")
+        assert shuffle_partitions(checkpoint) == tasks
+        kept = spark.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", "pages").load()
+        assert kept.select("partition_id").distinct().count() == tasks, "a task has no state"
+        append(system, "in", 0, records)
+    written = [msgspec.json.decode(value or b"") for _, value, _, _ in contents(system, "out")]
+    assert sorted(written) == sorted(f"k{number} {times}" for number in range(5000) for times in (1, 2, 3))
