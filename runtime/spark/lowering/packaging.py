@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,7 @@ def pack(bundle: PlanBundle) -> ShippedPlan:
     refuse_taken(_own_modules(pipeline), own_paths())
     try:
         with by_value(pipeline):
-            data = pickling.dumps(bundle)
+            data = _made_by() + pickling.dumps(bundle)
     except Exception as error:
         wrong = f"pipeline {pipeline.name!r} cannot be sent to Spark's workers: {error}"
         remedy = "hand clients to functions by resource(factory); make locks and files inside the functions"
@@ -131,8 +132,24 @@ def unpack(shipped: ShippedPlan) -> tuple[PlanBundle, dict[str, Program]]:
         # At the end of the path: a module of the user's must not hide one of Python's in this process.
         sys.path.extend(path for path in shipped.paths if path not in sys.path)
         prefer_own_modules(shipped.paths)
-        unpacked = _UNPACKED[shipped.digest] = (_cloudpickle.loads(_read(shipped)), {})
+        unpacked = _UNPACKED[shipped.digest] = (_cloudpickle.loads(_pickled(_read(shipped))), {})
     return unpacked
+
+
+def _made_by() -> bytes:
+    """The line in front of a pickled plan: by which version it was made."""
+    return f"fluvial {version('fluvial')}\n".encode()
+
+
+def _pickled(data: bytes) -> bytes:
+    """The pickle behind the line of its version. Raises SystemProblem if this process has another version."""
+    line, end, pickled = data.partition(b"\n")
+    if line + end != _made_by():
+        here, there = (found.decode(errors="replace").strip() for found in (_made_by(), line))
+        wrong = f"a Python process of Spark's has {here}, and the run was started with {there}"
+        remedy = "install the same version on the driver and on every worker"
+        raise SystemProblem(explain(wrong, "one version of Fluvial", remedy, sys.prefix))
+    return pickled
 
 
 def forget(digest: str) -> None:

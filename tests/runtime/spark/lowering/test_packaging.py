@@ -1,11 +1,14 @@
 """How a plan comes to Spark's workers."""
 
+import hashlib
 import os
 import socket
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,6 +62,16 @@ def test_a_file_that_is_damaged_is_refused(shipped: ShippedPlan, tmp_path: Path)
     (tmp_path / shipped.file).write_bytes(b"another")
     with pytest.raises(SystemProblem, match="is not as Spark was given it"):
         unpack(shipped)
+
+
+def test_a_worker_with_another_version_says_so_before_it_loads_anything(shipped: ShippedPlan, tmp_path: Path) -> None:
+    data = b"fluvial 99.0\n" + b"what this version cannot load"
+    (tmp_path / shipped.file).write_bytes(data)
+    sent = replace(shipped, digest=hashlib.sha256(data).hexdigest())
+    with pytest.raises(SystemProblem) as raised:
+        unpack(sent)
+    wrong = f"has fluvial {version('fluvial')}, and the run was started with fluvial 99.0"
+    assert_explains(raised.value, wrong, None, "one version of Fluvial", "on every worker")
 
 
 class Connection:
@@ -118,6 +131,7 @@ pipeline = Pipeline("sent")
 """
 RECEIVED = """
 import pickle, sys
+sys.stdin.buffer.readline()  # the version
 bundle = pickle.loads(sys.stdin.buffer.read())
 source, mapped, out = bundle.plan.pipeline.operators
 value = mapped.fn(source.value.decode(b"\\x0a\\x03tea"))
