@@ -105,9 +105,18 @@ class TaskReport(msgspec.Struct, array_like=True, frozen=True, tag=3):
 Block = Messages | Wake | EndOfInput | TaskReport
 
 encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(Block).decode
+encode_report = msgspec.json.Encoder().encode
+"""A report is JSON, which Spark's expressions can read. It begins with a bracket, as no other block does."""
+_BRACKET = ord("[")
+_decode = msgspec.msgpack.Decoder(Messages | Wake | EndOfInput).decode
+_decode_report = msgspec.json.Decoder(TaskReport).decode
 decode_messages = msgspec.msgpack.Decoder(Messages).decode
-decode_head = msgspec.msgpack.Decoder(Head | Wake | EndOfInput | TaskReport).decode
+decode_head = msgspec.msgpack.Decoder(Head | Wake | EndOfInput).decode
+
+
+def decode(block: bytes | pa.Buffer) -> Block:
+    """A block as it was before it was encoded."""
+    return _decode_report(block) if memoryview(block)[0] == _BRACKET else _decode(block)
 
 
 def message_blocks(messages: Messages) -> Iterator[bytes]:

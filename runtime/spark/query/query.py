@@ -35,6 +35,7 @@ from .checkpoint_log import PLANNED, SHUFFLE_PARTITIONS, batch_numbers
 from .checkpoint_record import find_checkpoint, wanted_record
 from .connection import BatchSink, Connection, StopAt
 from .input_offsets import input_ends, input_starts
+from .observed_metrics import observed
 from .query_times import QueryTimes, TimesRecord, first_record
 from .repartitioning import check_tasks, tasks_of
 
@@ -171,7 +172,8 @@ def start_query(
         # Without Spark's notion of time: the driver finds watermarks, as the local engine does.
         rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
     writer = (
-        rows.writeStream.foreachBatch(_runner(sink, session, own, sizer))
+        observed(rows, query)
+        .writeStream.foreachBatch(_runner(sink, session, own, sizer))
         .outputMode("append")
         .queryName(query.group)
         .option("checkpointLocation", str(query.checkpoint.absolute()))

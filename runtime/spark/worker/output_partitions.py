@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...systems.contract import StreamPartition
 from ..batch_report import BatchReport
 from ..key_buckets import partition_of
-from ..rows import OUTPUT, Block, Messages, Row, TaskReport, decode, encode, positioned_blocks
+from ..rows import OUTPUT, Block, Messages, Row, TaskReport, decode, encode_report, positioned_blocks
 from .outputs import Output, partitions_of
 
 _ORDER = Struct(">IIQQ")
@@ -69,7 +69,7 @@ class OutputPartitions:
 
     def failure_rows(self, report: BatchReport) -> list[Row]:
         """A row for each task of the sink: none of them writes anything."""
-        block = _ORDER.pack(_FAILURES, 0, 0, 0) + encode(TaskReport(report))
+        block = _ORDER.pack(_FAILURES, 0, 0, 0) + encode_report(TaskReport(report))
         return [(level, 0, block) for level in _levels(self.tasks)]
 
     def block(self, level: int, packed: bytes) -> OutputBlock:

@@ -7,7 +7,7 @@ from typing import Protocol
 from ....dsl.message import Record
 from ...systems.partitioner import partition_for
 from ..batch_report import BatchReport
-from ..rows import OUTPUT, Messages, Row, TaskReport, encode, message_blocks
+from ..rows import OUTPUT, Messages, Row, TaskReport, encode_report, message_blocks
 
 Output = Callable[[Messages, int, int], Iterable[Row]]
 """Takes messages that leave the query, the number of the stage that made them, 0 where level 0 forwards messages, and
@@ -46,7 +46,7 @@ def as_rows(messages: Messages, _: int, label: int) -> Iterator[Row]:
 
 def report_row(label: int, report: BatchReport) -> Row:
     """What a task reports, as a row that travels to the sink, and from there to the driver."""
-    return OUTPUT, label, encode(TaskReport(report))
+    return OUTPUT, label, encode_report(TaskReport(report))
 
 
 def by_partition(messages: Messages, partitions: Mapping[str, int]) -> Iterable[tuple[int, list[Record]]]:

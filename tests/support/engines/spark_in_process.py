@@ -114,12 +114,13 @@ class Query:
         report = BatchReport()
         for level, _, block in rows:
             assert level == OUTPUT
-            found = decode(block)
-            assert isinstance(found, Messages | TaskReport)
-            if isinstance(found, TaskReport):
-                report.add(found.report)
+            content = decode(block)
+            assert isinstance(content, Messages | TaskReport)
+            if isinstance(content, TaskReport):
+                report.add(content.report)
             else:
-                self.written.setdefault(found.stream, []).extend(OutputMessage(*record) for record in found.records())
+                written = self.written.setdefault(content.stream, [])
+                written.extend(OutputMessage(*record) for record in content.records())
         self.counts.add(report.counts)
         self.times.finish(self.batches, report)
         self.batches += 1
