@@ -21,7 +21,6 @@ from ..lowering.query_plan import QueryPlan
 from ..query.checkpoint_log import is_between_batches
 from ..query.connection import BatchSink, Offsets, StopAt
 from ..rows import SPARK_SCHEMA
-from ..worker.output_partitions import OutputPartitions
 from ..worker.outputs import Outputs
 from .connector_version import connector_version, warn_of_mix
 from .end_of_input import EndDataSource, EndOptions, offsets_left
@@ -29,7 +28,7 @@ from .java_client import java_settings
 from .kafka_format import offsets_text, parse_offsets, settings_text
 from .kafka_sink import KafkaOutputs, KafkaSink
 from .kafka_source import columns, through_level_zero
-from .kafka_transactions import KafkaTarget, TransactionalSink
+from .kafka_transactions import KafkaTarget, TransactionalSink, output_partitions
 from .written_counts import read_counts
 
 if TYPE_CHECKING:
@@ -149,9 +148,9 @@ class KafkaConnection:
             remedy = f"set {_SPECULATION} to false, or choose at_least_once"
             raise UsageError(explain(wrong, "a task that runs once at a time", remedy, query.plan.pipeline.origin))
         tasks = min(sum(streams.values()), context.defaultParallelism)
-        target = KafkaTarget(settings, query.group, OutputPartitions(streams, tasks))
-        sink = TransactionalSink(target, query.checkpoint, _counts_file(query))
-        sink.fence(query.folder / "transactions")
+        partitions = output_partitions(query.folder / "transactions", query.checkpoint, streams, tasks)
+        sink = TransactionalSink(KafkaTarget(settings, query.group, partitions), query.checkpoint, _counts_file(query))
+        sink.check()
         return sink
 
     def counts(self, query: QueryPlan) -> Counts:

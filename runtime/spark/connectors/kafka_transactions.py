@@ -6,10 +6,8 @@ pipeline have ended. The transaction has a marker for each partition: a task tha
 batch, and writes nothing. Its transactional id fences what an earlier attempt had still open.
 """
 
-import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -48,15 +46,30 @@ FORGOTTEN_SECONDS = 24 * 3600
 
 _REPORT_SCHEMA = "report binary"
 _ARROW_SCHEMA = pa.schema([("report", pa.binary())])
-_FENCED_AT_ONCE = 16
-
-_log = logging.getLogger(__name__)
 
 
 class TransactionsRecord(msgspec.Struct):
-    """What is stored beside the checkpoint: how many tasks may have a transaction open."""
+    """What is stored beside the checkpoint: the partitions of outputs, in the order in which tasks share them, and the
+    number of tasks."""
 
-    tasks: int
+    places: list[StreamPartition] = []
+    tasks: int = 0
+
+
+def output_partitions(
+    file: CheckpointPath, checkpoint: CheckpointPath, streams: Mapping[str, int], tasks: int
+) -> OutputPartitions:
+    """The partitions of these streams, shared by so many tasks. `file` has those of the run before.
+
+    A batch that was cut off is shared as it was. So whatever an attempt of that run does still, it does under the
+    transactional id under which its partitions are written again.
+    """
+    before = read(file, TransactionsRecord) if file.exists() else TransactionsRecord()
+    if before.tasks and _unfinished(checkpoint) is not None:
+        tasks = before.tasks
+    partitions = OutputPartitions.of(streams, tasks, before.places)
+    write(file, msgspec.json.encode(TransactionsRecord(list(partitions.places), tasks)))
+    return partitions
 
 
 @dataclass(frozen=True)
@@ -110,25 +123,18 @@ class TransactionalSink:
         """Outputs leave the query as rows, each for one partition."""
         return self._target.partitions
 
-    def fence(self, file: CheckpointPath) -> None:
-        """End the transactions that a run before has left open. `file` has how many tasks it had."""
-        earlier = read(file, TransactionsRecord).tasks if file.exists() else 0
-        if self._again is not None and earlier:
-            self._check_age(self._again)
-            # Also those of tasks that this run does not have.
-            with ThreadPoolExecutor(_FENCED_AT_ONCE) as threads:
-                list(threads.map(lambda task: self._target.producer(task).close(), range(earlier)))
-        write(file, msgspec.json.encode(TransactionsRecord(self._target.partitions.tasks)))
-
-    def _check_age(self, batch: int) -> None:
+    def check(self) -> None:
+        """Raise SystemProblem for a batch that was cut off so long ago that its markers may be gone."""
+        batch, target = self._again, self._target
+        if batch is None:
+            return
         age = self._wall() / 1000 - logged_at(self._checkpoint, PLANNED, batch)
-        if age > FORGOTTEN_SECONDS and not self._target.markers().read(self._target.partitions.places):
-            group = self._target.group
+        if age > FORGOTTEN_SECONDS and not target.markers().read(target.partitions.places):
             wrong = (
-                f"batch {batch} of {group!r} was cut off {age / 3600:,.0f} hours ago, and Kafka has no marker of it: "
+                f"batch {batch} of {target.group!r} was cut off {age / 3600:,.0f} hours ago, and Kafka has no marker "
             )
-            wrong += "whether its outputs are there is not known"
-            expected = f"the offsets of the group {group!r}, which brokers keep for offsets.retention.minutes"
+            wrong += "of it: whether its outputs are there is not known"
+            expected = f"the offsets of the group {target.group!r}, which brokers keep for offsets.retention.minutes"
             remedy = "run once with the guarantee at_least_once, by which the batch is written again"
             raise SystemProblem(explain(wrong, expected, remedy, self._checkpoint))
 

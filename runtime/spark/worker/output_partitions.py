@@ -4,7 +4,7 @@ The rows pass through one more shuffle, behind all stages. Sorted, they have the
 that does not depend on which task of Spark was first.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -35,15 +35,18 @@ class OutputBlock(NamedTuple):
 
 @dataclass(frozen=True)
 class OutputPartitions:
-    """The partitions of outputs, which so many `tasks` write. `streams` has the number of partitions of each stream."""
+    """The partitions of outputs, and how many `tasks` write them: the one at place i is written by task i mod n.
+    `streams` has the number of partitions of each stream."""
 
     streams: Mapping[str, int]
+    places: tuple[StreamPartition, ...]
     tasks: int
 
-    @property
-    def places(self) -> tuple[StreamPartition, ...]:
-        """All partitions."""
-        return tuple((stream, number) for stream, count in sorted(self.streams.items()) for number in range(count))
+    @classmethod
+    def of(cls, streams: Mapping[str, int], tasks: int, before: Sequence[StreamPartition] = ()) -> "OutputPartitions":
+        """The partitions of these streams. Those that a run `before` had keep their places."""
+        all_of_them = ((stream, number) for stream, count in streams.items() for number in range(count))
+        return cls(streams, tuple(dict.fromkeys([*before, *all_of_them])), tasks)
 
     def of_task(self, task: int) -> tuple[StreamPartition, ...]:
         """The partitions that a task writes."""
@@ -57,15 +60,11 @@ class OutputPartitions:
         indices: dict[int, list[int]] = {}
         for index, partition in enumerate(partitions_of(messages, self.streams[messages.stream])):
             indices.setdefault(partition, []).append(index)
-        first = self._first(messages.stream)
         for partition, chosen in sorted(indices.items()):
-            place = first + partition
+            number = _numbers(self.places)[messages.stream, partition]
             for position, block in positioned_blocks(messages.select(chosen)):
-                order = _ORDER.pack(place + 1, stage, messages.producer, position)
-                yield _levels(self.tasks)[place % self.tasks], label, order + block
-
-    def _first(self, stream: str) -> int:
-        return sum(count for name, count in self.streams.items() if name < stream)
+                order = _ORDER.pack(number + 1, stage, messages.producer, position)
+                yield _levels(self.tasks)[number % self.tasks], label, order + block
 
     def failure_rows(self, report: BatchReport) -> list[Row]:
         """A row for each task of the sink: none of them writes anything."""
@@ -79,6 +78,11 @@ class OutputPartitions:
         number = _ORDER.unpack_from(packed)[0]
         place = None if number == _FAILURES else self.places[number - 1]
         return OutputBlock(place, decode(packed[_ORDER.size :]))
+
+
+@cache
+def _numbers(places: tuple[StreamPartition, ...]) -> dict[StreamPartition, int]:
+    return {place: number for number, place in enumerate(places)}
 
 
 @cache

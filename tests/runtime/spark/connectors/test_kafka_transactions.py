@@ -23,7 +23,12 @@ from fluvial.runtime.spark.batch_report import BatchReport, Failure
 from fluvial.runtime.spark.connectors.kafka import KafkaConnection
 from fluvial.runtime.spark.connectors.kafka_format import settings_text
 from fluvial.runtime.spark.connectors.kafka_sink import KafkaSink
-from fluvial.runtime.spark.connectors.kafka_transactions import KafkaTarget, SinkTask, TransactionalSink
+from fluvial.runtime.spark.connectors.kafka_transactions import (
+    KafkaTarget,
+    SinkTask,
+    TransactionalSink,
+    output_partitions,
+)
 from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
@@ -42,7 +47,7 @@ class Sink:
 
     def __init__(self, broker: Broker, topic: str, tasks: int = 1) -> None:
         self.system, self.topic = KafkaSystem(broker.address), topic
-        partitions = OutputPartitions({topic: 2}, tasks)
+        partitions = OutputPartitions.of({topic: 2}, tasks)
         self.target = KafkaTarget(settings_text(self.system.settings), f"p@{uuid4().hex}", partitions)
 
     def blocks(self, *values: Sequence[bytes]) -> list[OutputBlock]:
@@ -138,34 +143,49 @@ def planned(folder: Path, *, age_hours: float) -> Path:
     return checkpoint
 
 
-def test_a_run_ends_what_an_earlier_one_with_more_tasks_has_left_open(
+def shared(folder: Path, checkpoint: Path, streams: dict[str, int], tasks: int) -> OutputPartitions:
+    return output_partitions(folder / "transactions", checkpoint, streams, tasks)
+
+
+def test_a_batch_that_was_cut_off_is_shared_among_tasks_as_it_was(tmp_path: Path) -> None:
+    checkpoint = planned(tmp_path, age_hours=1)
+    first = shared(tmp_path, checkpoint, {"b": 3}, 2)
+    again = shared(tmp_path, checkpoint, {"a": 1, "b": 4}, 8)
+    assert again.tasks == 2
+    assert [first.of_task(task) for task in range(2)] == [again.of_task(0)[:2], again.of_task(1)[:1]]
+    (checkpoint / "commits" / "0").touch()
+    assert shared(tmp_path, checkpoint, {"a": 1, "b": 4}, 8).tasks == 8
+
+
+def test_an_attempt_that_wakes_up_after_a_run_with_other_tasks_has_begun_writes_nothing_twice(
     broker: Broker, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     before = Sink(broker, topic(2), tasks=2)
-    checkpoint = planned(tmp_path, age_hours=30)
-    TransactionalSink(before.target, checkpoint, tmp_path / "counted").fence(tmp_path / "transactions")
-    zombie = before.target.producer(1)
+    checkpoint = planned(tmp_path, age_hours=1)
+    target = before.target
+    partitions = shared(tmp_path, checkpoint, {before.topic: 2}, 2)
+    zombie = target.producer(1)
     zombie.begin()
-    zombie.send(before.topic, 1, records([b"zombie"]))
-    SinkTask(before.target, 0, 0).write(iter(before.blocks([b"1"])))
+    zombie.send(before.topic, 1, records([b"2"]))
+    SinkTask(target, 0, 0).write(iter(before.blocks([b"1"])))
 
-    after = KafkaTarget(before.target.settings, before.target.group, OutputPartitions({before.topic: 2}, 1))
-    TransactionalSink(after, checkpoint, tmp_path / "counted").fence(tmp_path / "transactions")
+    after = KafkaTarget(target.settings, target.group, shared(tmp_path, checkpoint, {before.topic: 2}, 1))
+    assert after.partitions == partitions
+    SinkTask(after, 0, 1, again=True).write(iter(before.blocks([], [b"2"])))
     with pytest.raises(SystemProblem, match="taken over"):
         zombie.commit()
     zombie.close()
-    SinkTask(after, 0, 0, again=True).write(iter(before.blocks([b"1"], [b"2"])))
+    SinkTask(after, 0, 0, again=True).write(iter(before.blocks([b"1"])))
+    SinkTask(target, 0, 1).write(iter(before.blocks([], [b"2"])))  # one that begins only now
     assert before.visible == [b"1", b"2"]
 
 
 def test_a_batch_whose_markers_kafka_may_have_forgotten_is_refused(sink: Sink, tmp_path: Path) -> None:
-    checkpoint, file = planned(tmp_path, age_hours=30), tmp_path / "transactions"
-    made = TransactionalSink(sink.target, checkpoint, tmp_path / "counted")
-    made.fence(file)  # the first run under exactly_once has no markers to lose
+    made = TransactionalSink(sink.target, planned(tmp_path, age_hours=30), tmp_path / "counted")
     with pytest.raises(SystemProblem, match="was cut off 30 hours ago, and Kafka has no marker of it"):
-        made.fence(file)
+        made.check()
     sink.write(0, [b"1"])
-    made.fence(file)
+    made.check()
 
 
 @pytest.mark.parametrize("guarantee", get_args(Guarantee))

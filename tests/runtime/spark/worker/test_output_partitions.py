@@ -26,7 +26,7 @@ SENT = st.lists(st.tuples(st.sampled_from(sorted(STREAMS)), st.integers(0, 3), s
 def test_each_partition_gets_its_messages_in_the_order_of_each_producer(
     sent: list[tuple[str, int, int, list[bytes | None]]], tasks: int, seed: int
 ) -> None:
-    partitions = OutputPartitions(STREAMS, tasks)
+    partitions = OutputPartitions.of(STREAMS, tasks)
     expected: dict[tuple[str, int], dict[tuple[int, int], list[bytes]]] = defaultdict(lambda: defaultdict(list))
     positions: dict[tuple[int, int], int] = defaultdict(int)
     rows: list[Row] = []
@@ -64,7 +64,7 @@ def test_each_partition_gets_its_messages_in_the_order_of_each_producer(
 
 @pytest.mark.parametrize("tasks", [1, 3, 8])
 def test_a_failure_reaches_every_task_before_any_message(tasks: int) -> None:
-    partitions = OutputPartitions({"out": 16}, tasks)
+    partitions = OutputPartitions.of({"out": 16}, tasks)
     report = BatchReport(failure=Failure("MessageError", "why", "trace"))
     with partitions() as output:
         rows = list(output(messages_of("out", 0, [0], [(b"k", b"v", 0, ())]), 0, 0))
@@ -80,7 +80,7 @@ def test_a_failure_reaches_every_task_before_any_message(tasks: int) -> None:
 
 
 def test_reports_come_before_messages() -> None:
-    partitions = OutputPartitions({"out": 1}, 1)
+    partitions = OutputPartitions.of({"out": 1}, 1)
     report = BatchReport(due={1: {0: (1, 2)}})
     level, _, packed = report_row(3, report)
     assert level == OUTPUT < partitions.failure_rows(report)[0][0]
@@ -88,7 +88,7 @@ def test_reports_come_before_messages() -> None:
 
 
 def test_a_large_message_set_is_split_and_stays_in_order() -> None:
-    partitions = OutputPartitions({"out": 1}, 1)
+    partitions = OutputPartitions.of({"out": 1}, 1)
     records: list[Record] = [(b"k", b"%04d" % number + bytes(300_000), 0, ()) for number in range(10)]
     with partitions() as output:
         rows = list(output(messages_of("out", 0, range(10), records), 0, 0))
@@ -96,3 +96,13 @@ def test_a_large_message_set_is_split_and_stays_in_order() -> None:
     blocks = [partitions.block(level, packed).block for level, _, packed in sorted(set(rows), key=lambda row: row[2])]
     messages = [block for block in blocks if isinstance(block, Messages)]
     assert [record for part in messages for record in part.records()] == records
+
+
+def test_partitions_keep_their_places_when_there_are_more() -> None:
+    first = OutputPartitions.of({"b": 2}, 2)
+    later = OutputPartitions.of({"a": 1, "b": 3}, 2, first.places)
+    assert later.places == (("b", 0), ("b", 1), ("a", 0), ("b", 2))
+    assert [later.of_task(task)[: len(first.of_task(task))] for task in range(2)] == [
+        first.of_task(0),
+        first.of_task(1),
+    ]
