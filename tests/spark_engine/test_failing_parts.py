@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from datetime import timedelta
 from errno import EACCES, ENOSPC
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,6 +91,33 @@ def test_a_query_that_does_not_start_ends_those_that_have() -> None:
     with pytest.raises(OSError, match="no room"):
         run_all([lambda: going_on, refuse], begun, STOPPABLE, Monitor(), PATIENCE)
     assert not going_on.isActive
+
+
+class FailsSoon(Query):
+    """A query that fails while one waits for the end of its batch."""
+
+    looks = 6
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - the name of Spark
+        self.looks -= 1
+        return self.looks > 0
+
+    @isActive.setter
+    def isActive(self, _: bool) -> None:  # noqa: N802
+        """It ends by itself."""
+
+
+def test_a_query_that_fails_before_it_is_started_again_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").touch()  # a batch that is planned, and not done
+    started = [FailsSoon(StreamingQueryException("lost its way"))]
+    query = SimpleNamespace(group="p@1", checkpoint=tmp_path)
+    sizers = {"p@1": SimpleNamespace(due=True)}
+    run_all: Any = run_queries
+    with pytest.raises(SystemProblem, match="lost its way"):
+        run_all([query], lambda _: started.pop(), STOPPABLE, Monitor(), PATIENCE, sizers)
+    assert started == []
 
 
 BEHIND = " SQLSTATE: 38000\n=== Streaming Query ===\nIdentifier: p"

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from types import MappingProxyType
 
 from py4j.protocol import Py4JJavaError
@@ -71,8 +72,8 @@ def run_queries(
                 queries[number] = _begun(begin, query_plans[number], most)
                 starts[number] += 1
             for number, plan in enumerate(query_plans if sizers else ()):
-                if queries[number].isActive and plan.group in sizers and sizers[plan.group].due:
-                    _stop_between_batches(queries[number], plan)
+                due = plan.group in sizers and sizers[plan.group].due
+                if due and _stopped_when(queries[number], partial(is_between_batches, plan.checkpoint)):
                     queries[number] = _begun(begin, plan, most)
             _show(queries)
             if not slow:
@@ -81,20 +82,20 @@ def run_queries(
                     break
             monitor.report_progress()
         for query_plan, query in zip(query_plans, queries, strict=True):
-            while query.isActive and not connection.may_stop(query_plan):
-                time.sleep(STOP_SECONDS)
-            query.stop()
+            _stopped_when(query, partial(connection.may_stop, query_plan))
         _raise_any(queries, most)
     finally:
         for query in queries:
             query.stop()
 
 
-def _stop_between_batches(query: StreamingQuery, plan: QueryPlan) -> None:
-    """Stop a query that is to be started again. A batch that has just begun is run again then."""
-    while query.isActive and not is_between_batches(plan.checkpoint):
+def _stopped_when(query: StreamingQuery, may_stop: Callable[[], bool]) -> bool:
+    """Stop a query as soon as it may be stopped. False if it has ended or failed by itself before."""
+    while query.isActive and not may_stop():
         time.sleep(STOP_SECONDS)
+    active = query.isActive
     query.stop()
+    return active
 
 
 def _show(queries: Sequence[StreamingQuery]) -> None:
