@@ -152,6 +152,23 @@ def on(
 KIND = type
 FUNCTION = Callable[..., Any]
 
+RUN_TYPES: dict[str, Any] = {
+    "spark": str | None,
+    "progress": Callable[..., Any] | None,
+    "metrics": runtime.Metrics | None,
+}
+RUN_ARGUMENTS: dict[str, Any] = {
+    "pipeline": copy(),
+    "engine": "local",
+    "system": "memory:",
+    "settings": planner.Settings(),
+    "until": "end",
+    "progress": None,
+    "metrics": None,
+    "spark": None,
+}
+"""What `run` and `start` both take."""
+
 CASES: dict[str, Case] = {
     "Pipeline": of(Pipeline, name="p", on_error=dsl.skip()),
     "stream": on(
@@ -284,29 +301,15 @@ CASES: dict[str, Case] = {
     "Plan.from_json": of(planner.Plan.from_json, text=planner.plan(copy()).to_json(), pipeline=copy()),
     "run": of(
         runtime.run,
-        types={"spark": str | None, "progress": FUNCTION | None, "metrics": runtime.Metrics | None},
-        pipeline=copy(),
-        engine="local",
-        system="memory:",
-        settings=planner.Settings(),
-        until="end",
-        progress=None,
-        metrics=None,
-        spark=None,
+        types=RUN_TYPES,
+        **RUN_ARGUMENTS,
         container_id=0,
         containers=1,
     ),
     "start": of(
         runtime.start,
-        types={"spark": str | None, "progress": FUNCTION | None, "metrics": runtime.Metrics | None},
-        pipeline=copy(),
-        engine="local",
-        system="memory:",
-        settings=planner.Settings(),
-        until="end",
-        progress=None,
-        metrics=None,
-        spark=None,
+        types=RUN_TYPES,
+        **RUN_ARGUMENTS,
     ),
     "reset": of(
         runtime.reset,

@@ -17,4 +17,4 @@ class RunControl:
 
 
 RUN_CONTROL: ContextVar[RunControl | None] = ContextVar("run_control", default=None)
-"""That of the run of this thread; None for a run that its caller waits for."""
+"""The control of the run in this thread; None if the run was not begun by `start`."""

@@ -116,9 +116,9 @@ def _stop_at(plan: Plan, system: System, sources: Sequence[str], until: str) -> 
 def _sizers(queries: Sequence[QueryPlan], settings: Settings) -> dict[str, BatchSizer]:
     """What fits the bound of batches to the duration that the settings want, by query; nothing if they want none."""
     duration = settings.spark_batch_duration
-    return (
-        {} if duration is None else {one.group: BatchSizer(duration, settings.spark_batch_records) for one in queries}
-    )
+    if duration is None:
+        return {}
+    return {query.group: BatchSizer(duration, settings.spark_batch_records) for query in queries}
 
 
 def _checked(plan: Plan, connection: Connection, root: CheckpointPath, settings: Settings) -> None:

@@ -23,7 +23,7 @@ from fluvial.planner import Settings
 from fluvial.runtime import reset, run
 from fluvial.runtime.spark.hadoop_path import HadoopPath
 from fluvial.runtime.state.checkpoint_path import children
-from fluvial.runtime.systems import KafkaSystem
+from fluvial.runtime.systems import KafkaSystem, LogSystem
 from hdfs.mini_hdfs import MiniHdfs
 from kafka.broker import Broker
 from oracle.interpreter import OutputMessage, run_oracle
@@ -36,7 +36,7 @@ INPUT: list[list[Record]] = [
     [(None, f"{'abcdefg'[number // 2 % 7]} {number}".encode(), 1, ()) for number in part]
     for part in (range(0, 600, 4), range(2, 600, 4))
 ]
-ON_SPARK = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def expected(name: str) -> Counter[OutputMessage]:
@@ -67,9 +67,7 @@ def goes_on_and_is_reset(broker: Broker, spark: "SparkSession", url: str) -> Non
     assert [one for stage in children(root) for one in children(stage)] == []
 
 
-@pytest.mark.spark
 @pytest.mark.kafka
-@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_state_behind_a_url_is_gone_on_with_and_removed(broker: Broker, spark: "SparkSession", tmp_path: Path) -> None:
     goes_on_and_is_reset(broker, spark, f"file://{tmp_path}/state")
@@ -81,18 +79,14 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniHdfs]:
         yield started
 
 
-@pytest.mark.spark
 @pytest.mark.kafka
-@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_state_on_hdfs_is_gone_on_with_and_removed(broker: Broker, spark: "SparkSession", hdfs: MiniHdfs) -> None:
     goes_on_and_is_reset(broker, spark, f"{hdfs.url}/fluvial")
 
 
-@pytest.mark.spark
 @pytest.mark.kafka
-@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_nothing_is_lost_on_hdfs_by_kills(broker: Broker, spark: "SparkSession", hdfs: MiniHdfs) -> None:
@@ -107,22 +101,14 @@ def test_nothing_is_lost_on_hdfs_by_kills(broker: Broker, spark: "SparkSession",
     assert found == expected(name)
 
 
-@pytest.mark.spark
-@pytest.mark.slow
 def test_the_local_engine_and_the_log_take_no_url(tmp_path: Path) -> None:
     pipeline = Pipeline("p")
     pipeline.stream("in", value=str, key=str).deduplicate(within=MINUTE, id="once").send_to("out")
     settings = Settings(state_dir="hdfs://host/folder")
     system = f"log:{tmp_path}"
-    write_in(tmp_path)
+    write(LogSystem(tmp_path, fsync=False), {"in": [[(b"k", b"v", 1, ())]]})
     error = error_of(lambda: run(pipeline, system=system, settings=settings, until="end"), UsageError)
     assert_explains(error, "state_dir='hdfs://host/folder'", None, "a folder", "restored from changelogs")
     error = error_of(lambda: run(pipeline, engine="spark", system=system, settings=settings, until="end"), UsageError)
     assert_explains(error, "which is a folder that all workers see", None, "a system that needs no shared folder")
     assert not Path("hdfs:").exists()
-
-
-def write_in(folder: Path) -> None:
-    from fluvial.runtime.systems import LogSystem  # noqa: PLC0415
-
-    write(LogSystem(folder, fsync=False), {"in": [[(b"k", b"v", 1, ())]]})

@@ -10,7 +10,6 @@ from pyspark.errors import AnalysisException
 
 from ....dsl.errors import MissingExtraError, SystemProblem, UsageError
 from ....dsl.validation import explain
-from ....planner.settings import Settings
 from ...state.checkpoint_path import CheckpointPath
 from ...systems.kafka import KafkaSystem
 from ...systems.log.claim import claim
@@ -18,7 +17,7 @@ from ...systems.provisioning import bootstrap_streams
 from ..atomic_file import read, write
 from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
-from ..query.checkpoint_log import is_between_batches
+from ..query.checkpoint_log import is_between_batches, unfinished_batch
 from ..query.connection import BatchSink, Offsets, StopAt
 from ..rows import SPARK_SCHEMA
 from ..worker.outputs import Outputs
@@ -84,20 +83,19 @@ class KafkaConnection:
         self,
         session: "SparkSession",
         query: QueryPlan,
-        settings: Settings,
+        batch_records: int,
         stop_at: StopAt | None,
         requests: str,
         outputs: Outputs,
     ) -> "DataFrame":
         """The records of a query's sources as rows of Spark, those of bootstrap streams first."""
         first, others = _bootstrap_and_others(query)
-        most = settings.spark_batch_records
         ends = None if stop_at is None else {name: stop_at.ends[name] for name in query.sources}
         rest = None if ends is None else {name: ends[name] for name in others}
-        in_one_batch = rest is not None and offsets_left(query.checkpoint, query.starts, rest) <= most
+        in_one_batch = rest is not None and offsets_left(query.checkpoint, query.starts, rest) <= batch_records
         at_once = in_one_batch and not query.levels.ends_apart
         # At once means no limit: a limit could leave a part of the input out of the batch that reports the end.
-        limit = {} if at_once else {"maxOffsetsPerTrigger": str(most)}
+        limit = {} if at_once else {"maxOffsetsPerTrigger": str(batch_records)}
         rows = self._rows_of(session, query, others, outputs, limit)
         if first:
             # No limit: each batch takes all that these streams hold, and buckets process them before the others.
@@ -148,8 +146,10 @@ class KafkaConnection:
             remedy = f"set {_SPECULATION} to false, or choose at_least_once"
             raise UsageError(explain(wrong, "a task that runs once at a time", remedy, query.plan.pipeline.origin))
         tasks = min(sum(streams.values()), context.defaultParallelism)
-        partitions = output_partitions(query.folder / "transactions", query.checkpoint, streams, tasks)
-        sink = TransactionalSink(KafkaTarget(settings, query.group, partitions), query.checkpoint, _counts_file(query))
+        unfinished = unfinished_batch(query.checkpoint)
+        partitions = output_partitions(query.folder / "transactions", streams, tasks, unfinished)
+        target = KafkaTarget(settings, query.group, partitions)
+        sink = TransactionalSink(target, query.checkpoint, _counts_file(query), unfinished)
         sink.check()
         return sink
 

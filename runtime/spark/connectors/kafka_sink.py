@@ -17,7 +17,7 @@ from ...state.checkpoint_path import CheckpointPath
 from ...systems.kafka import Cluster, KafkaRecordProducer
 from ..batch_report import BatchReport
 from ..rows import Messages, Row, TaskReport, decode
-from ..worker.error_texts import raise_failure
+from ..worker.error_texts import checked_report
 from ..worker.outputs import Output, by_partition, report_row
 from .kafka_format import parse_settings
 from .written_counts import add_counts
@@ -39,12 +39,8 @@ class KafkaSink:
 
     def run(self, rows: "DataFrame", batch: int) -> BatchReport:
         """Run a batch, add up its counts in the file, and return what its tasks have reported."""
-        report = BatchReport()
-        for (packed,) in rows.select("block").collect():
-            block = decode(packed)
-            if isinstance(block, TaskReport):
-                report.add(block.report)
-        raise_failure(report)
+        blocks = (decode(packed) for (packed,) in rows.select("block").collect())
+        report = checked_report(block.report for block in blocks if isinstance(block, TaskReport))
         add_counts(self._counts, batch, report.counts)
         return report
 

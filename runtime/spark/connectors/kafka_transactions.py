@@ -28,9 +28,9 @@ from ...systems.contract import StreamPartition
 from ...systems.kafka import BatchMarker, BatchMarkers, Cluster, KafkaRecordProducer
 from ..atomic_file import read, write
 from ..batch_report import BatchReport
-from ..query.checkpoint_log import DONE, PLANNED, batch_numbers, logged_at
+from ..query.checkpoint_log import PLANNED, logged_at
 from ..rows import Messages, TaskReport
-from ..worker.error_texts import raise_failure
+from ..worker.error_texts import checked_report
 from ..worker.output_partitions import OutputBlock, OutputPartitions
 from .kafka_format import parse_settings
 from .written_counts import add_counts
@@ -57,15 +57,15 @@ class TransactionsRecord(msgspec.Struct):
 
 
 def output_partitions(
-    file: CheckpointPath, checkpoint: CheckpointPath, streams: Mapping[str, int], tasks: int
+    file: CheckpointPath, streams: Mapping[str, int], tasks: int, unfinished: int | None
 ) -> OutputPartitions:
     """The partitions of these streams, shared by so many tasks. `file` has those of the run before.
 
-    A batch that was cut off is shared as it was. So whatever an attempt of that run does still, it does under the
-    transactional id under which its partitions are written again.
+    If that run has left a batch unfinished, each task writes the same partitions again. An attempt of that run which is
+    still alive then has the transactional id of the task that writes its partitions now, and one fences the other.
     """
     before = read(file, TransactionsRecord) if file.exists() else TransactionsRecord()
-    if before.tasks and _unfinished(checkpoint) is not None:
+    if before.tasks and unfinished is not None:
         tasks = before.tasks
     partitions = OutputPartitions.of(streams, tasks, before.places)
     write(file, msgspec.json.encode(TransactionsRecord(list(partitions.places), tasks)))
@@ -106,17 +106,19 @@ def _markers(process: int, settings: str, group: str) -> BatchMarkers:
 
 
 class TransactionalSink:
-    """The `BatchSink` that writes the outputs of each batch once. `wall` returns the time now, in ms since epoch."""
+    """The `BatchSink` that writes the outputs of each batch once. `unfinished` is the batch that an earlier run has
+    begun and not ended. `wall` returns the time now, in ms since epoch."""
 
     def __init__(
         self,
         target: KafkaTarget,
         checkpoint: CheckpointPath,
         counts: CheckpointPath,
+        unfinished: int | None,
         wall: Callable[[], int] = wall_clock,
     ) -> None:
         self._target, self._checkpoint, self._counts, self._wall = target, checkpoint, counts, wall
-        self._again = _unfinished(checkpoint)
+        self._again = unfinished
 
     @property
     def outputs(self) -> OutputPartitions:
@@ -143,18 +145,9 @@ class TransactionalSink:
         tasks = self._target.partitions.tasks
         ordered = rows.select("level", "block").repartition(tasks, "level").sortWithinPartitions("level", "block")
         written = ordered.mapInArrow(_writer(self._target, batch, again=batch == self._again), _REPORT_SCHEMA).collect()
-        report = BatchReport()
-        for row in written:
-            report.add(msgspec.json.decode(row.report, type=BatchReport))
-        raise_failure(report)
+        report = checked_report(msgspec.json.decode(row.report, type=BatchReport) for row in written)
         add_counts(self._counts, batch, report.counts)
         return report
-
-
-def _unfinished(checkpoint: CheckpointPath) -> int | None:
-    """The batch that an earlier run has begun and not ended."""
-    planned, done = (max(batch_numbers(checkpoint, kind), default=-1) for kind in (PLANNED, DONE))
-    return planned if planned > done else None
 
 
 def _writer(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ....planner.settings import Settings
 from ...systems.log import LogSystem
 from ...systems.provisioning import bootstrap_streams
 from ..counts import Counts, published_counts
@@ -50,7 +49,7 @@ class LogConnection:
         self,
         session: "SparkSession",
         query: QueryPlan,
-        settings: Settings,
+        batch_records: int,
         stop_at: StopAt | None,
         requests: str,
         outputs: Outputs,
@@ -62,7 +61,7 @@ class LogConnection:
             starts=query.starts,
             ends=None if stop_at is None else {name: stop_at.ends[name] for name in query.sources},
             closing=stop_at is not None and query.keeps_state and not stop_at.catches_up,
-            batch_records=settings.spark_batch_records,
+            batch_records=batch_records,
             first={name: admin.ends(name) for name in query.sources if name in bootstrap_streams(query.plan)},
             shipped=query.shipped,
             requests=requests,

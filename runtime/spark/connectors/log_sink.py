@@ -16,7 +16,7 @@ from ...systems.log import LogProducer, LogSystem
 from ..batch_report import BatchReport
 from ..counts import TOTALS, published_counts
 from ..rows import Messages, TaskReport, blocks_of
-from ..worker.error_texts import raise_failure
+from ..worker.error_texts import checked_report
 from ..worker.outputs import Outputs, RowOutputs, by_partition
 from .published_batches import BATCH, OFFSETS, offsets_hash, published_batch
 
@@ -65,10 +65,7 @@ class LogSink:
         options = self._options
         system = LogSystem(Path(options.directory), fsync=options.fsync)
         totals = published_counts(system.admin().checkpoints(options.group))
-        report = BatchReport()
-        for row in staged:
-            report.add(msgspec.json.decode(row.report, type=BatchReport))
-        raise_failure(report)
+        report = checked_report(msgspec.json.decode(row.report, type=BatchReport) for row in staged)
         totals.add(report.counts)
         producer = system.producer()
         try:

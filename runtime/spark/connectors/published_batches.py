@@ -8,7 +8,7 @@ from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ...state.checkpoint_path import CheckpointPath
 from ..lowering.query_plan import QueryPlan
-from ..query.checkpoint_log import DONE, PLANNED, batch_numbers, planned_lines
+from ..query.checkpoint_log import DONE, PLANNED, last_batch, planned_lines
 
 BATCH = "batch"
 """The name under which the log has the number of the last published batch."""
@@ -35,7 +35,7 @@ def check_published(query: QueryPlan, saved: Mapping[str, bytes], system: str, r
     `saved` are the query's checkpoints in the log, `system` is the log's name, and `reset` the command that removes the
     checkpoints.
     """
-    done, planned = (max(batch_numbers(query.checkpoint, kind), default=-1) for kind in (DONE, PLANNED))
+    done, planned = (last_batch(query.checkpoint, kind) for kind in (DONE, PLANNED))
     published = published_batch(saved)
     if published > planned:
         wrong = f"is older than its outputs: batches planned {planned + 1}, published in {system} {published + 1}"

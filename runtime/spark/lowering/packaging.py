@@ -25,6 +25,7 @@ from ...kernel.state_cache import Size
 from ...kernel.time.stage_input import TimeSource
 from ...process.user_modules import installed_folders, is_hidden, own_paths, prefer_own_modules, refuse_taken
 from ...size_limit import SizeLimit
+from ..atomic_file import write
 from ..key_buckets import KeyBuckets
 from . import pickling
 from .levels import Levels
@@ -83,7 +84,7 @@ def add_shipped_plan(shipped: ShippedPlan, session: "SparkSession") -> ShippedPl
     # Spark removes this folder when it stops; until then a new executor may ask for the file.
     local = Path(context._temp_dir, f"fluvial-{shipped.digest}")
     if not local.exists():
-        local.write_bytes(shipped.data)
+        write(local, shipped.data)
     context.addFile(str(local))
     return replace(shipped, data=b"", file=local.name)
 

@@ -21,6 +21,11 @@ def batch_numbers(checkpoint: CheckpointPath, kind: str) -> list[int]:
     return [int(file.name) for file in children(checkpoint / kind) if file.name.isdecimal()]
 
 
+def last_batch(checkpoint: CheckpointPath, kind: str) -> int:
+    """The number of the last batch that is PLANNED, or DONE; -1 before the first."""
+    return max(batch_numbers(checkpoint, kind), default=-1)
+
+
 def logged_at(checkpoint: CheckpointPath, kind: str, number: int) -> float:
     """When a batch was PLANNED, or DONE, in seconds since epoch. Raises FileNotFoundError if Spark has removed it."""
     return (checkpoint / kind / str(number)).stat().st_mtime
@@ -79,8 +84,14 @@ def _planned(checkpoint: CheckpointPath, number: int) -> tuple[str, list[str]]:
     return version, lines[1:]
 
 
+def unfinished_batch(checkpoint: CheckpointPath) -> int | None:
+    """The batch that is planned and not done; None between two batches."""
+    # The commit log is read first: a batch planned and done between the two reads then counts as not done.
+    done = last_batch(checkpoint, DONE)
+    planned = last_batch(checkpoint, PLANNED)
+    return planned if planned > done else None
+
+
 def is_between_batches(checkpoint: CheckpointPath) -> bool:
     """Whether every batch that is planned is done."""
-    # The commit log is read first: a batch planned and done between the two reads then counts as not done.
-    done = max(batch_numbers(checkpoint, DONE), default=-1)
-    return max(batch_numbers(checkpoint, PLANNED), default=-1) <= done
+    return unfinished_batch(checkpoint) is None

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ....planner.settings import Settings
 from ...systems.contract import System
 from ..batch_report import BatchReport
 from ..counts import Counts
@@ -71,14 +70,14 @@ class Connection(Protocol):
         self,
         session: "SparkSession",
         query: QueryPlan,
-        settings: Settings,
+        batch_records: int,
         stop_at: StopAt | None,
         requests: str,
         outputs: Outputs,
     ) -> "DataFrame":
-        """The rows that level 0 makes of the sources. With `stop_at` the input stops at these offsets, and a row of its
-        end follows, unless the run catches up. By the file `requests` the driver asks for batches. `outputs` are those
-        of the query's sink."""
+        """The rows that level 0 makes of the sources, of at most `batch_records` messages in a batch. With `stop_at`
+        the input stops at these offsets, and a row of its end follows, unless the run catches up. By the file
+        `requests` the driver asks for batches. `outputs` are those of the query's sink."""
         ...
 
     def sink(self, query: QueryPlan, session: "SparkSession") -> BatchSink:

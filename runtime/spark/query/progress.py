@@ -13,7 +13,7 @@ from ...report import OnProgress, Progress, Report, Sample
 from ...systems.provisioning import table_streams
 from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
-from .checkpoint_log import DONE, PLANNED, batch_numbers, last_end_offsets, logged_at
+from .checkpoint_log import DONE, PLANNED, batch_numbers, last_batch, last_end_offsets, logged_at
 from .connection import Connection, Offsets
 from .input_offsets import input_ends
 from .metrics import count_samples, source_samples
@@ -46,7 +46,7 @@ class QueryMonitor:
         self._times = SuspiciousTimes(plan, machine.clock, machine.wall)
         self._inputs = inputs
         self._keyless = KeylessWarning(plan.pipeline)
-        self._timed = {query.group: max(batch_numbers(query.checkpoint, DONE), default=-1) for query in queries}
+        self._timed = {query.group: last_batch(query.checkpoint, DONE) for query in queries}
         self._next, self._next_times = started + PROGRESS_SECONDS, started + TIMES_SECONDS
         self.stop = stop
 
@@ -158,7 +158,7 @@ class QueryMonitor:
 
     def _batches(self) -> int:
         """The number of batches that are done, in all runs."""
-        return sum(max(batch_numbers(query.checkpoint, DONE), default=-1) + 1 for query in self._queries)
+        return sum(last_batch(query.checkpoint, DONE) + 1 for query in self._queries)
 
     def _totals(self) -> Counts:
         totals = Counts()

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import structs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -104,8 +103,7 @@ def _identity(folder: CheckpointPath) -> str:
 
 def _name_in(file: CheckpointPath) -> str:
     # The system knows nothing by a damaged name, which is then refused.
-    name: str = file.read_text(errors="replace")
-    return name
+    return file.read_text(errors="replace")
 
 
 def _starts(
@@ -160,13 +158,12 @@ def start_query(
     `times` and `sizers` are those of all queries, by group; without a sizer the bound of a batch is that of the
     settings."""
     own, sizer = times[query.group], sizers.get(query.group)
-    if sizer is not None:
-        settings = structs.replace(settings, spark_batch_records=sizer.begin())
+    batch_records = settings.spark_batch_records if sizer is None else sizer.begin()
     requests = "" if own is None else own.start()
     if query.keeps_state:
         session.conf.set(SHUFFLE_PARTITIONS, str(tasks_of(query, session, settings.spark_shuffle_partitions)))
     sink = connection.sink(query, session)
-    rows = connection.rows(session, query, settings, stop_at, requests, sink.outputs)
+    rows = connection.rows(session, query, batch_records, stop_at, requests, sink.outputs)
     for level in range(1, query.levels.count):
         processor = LevelProcessor(query.shipped, level, sink.outputs)
         # Without Spark's notion of time: the driver finds watermarks, as the local engine does.

@@ -51,10 +51,15 @@ class _TaskTraceback(Exception):
         return f"\n{self.args[0]}"
 
 
-def raise_failure(report: BatchReport) -> None:
-    """In the driver: raise the error by which a task of the batch has failed, if one has."""
+def checked_report(reports: Iterable[BatchReport]) -> BatchReport:
+    """In the driver: add up the reports of the tasks of a batch, and raise the error by which one has failed, if one
+    has."""
+    report = BatchReport()
+    for one in reports:
+        report.add(one)
     if (failure := report.failure) is not None:
         raise LASTING[failure.kind](failure.text) from _TaskTraceback(failure.trace)
+    return report
 
 
 @contextmanager

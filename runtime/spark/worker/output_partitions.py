@@ -60,8 +60,9 @@ class OutputPartitions:
         indices: dict[int, list[int]] = {}
         for index, partition in enumerate(partitions_of(messages, self.streams[messages.stream])):
             indices.setdefault(partition, []).append(index)
+        numbers = _numbers(self.places)
         for partition, chosen in sorted(indices.items()):
-            number = _numbers(self.places)[messages.stream, partition]
+            number = numbers[messages.stream, partition]
             for position, block in positioned_blocks(messages.select(chosen)):
                 order = _ORDER.pack(number + 1, stage, messages.producer, position)
                 yield _levels(self.tasks)[number % self.tasks], label, order + block

@@ -33,6 +33,7 @@ from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
 from fluvial.runtime.spark.lowering.query_plan import QueryPlan
+from fluvial.runtime.spark.query.checkpoint_log import unfinished_batch
 from fluvial.runtime.spark.rows import TaskReport, messages_of
 from fluvial.runtime.spark.worker.output_partitions import OutputBlock, OutputPartitions
 from fluvial.runtime.systems import KafkaSystem
@@ -144,7 +145,7 @@ def planned(folder: Path, *, age_hours: float) -> Path:
 
 
 def shared(folder: Path, checkpoint: Path, streams: dict[str, int], tasks: int) -> OutputPartitions:
-    return output_partitions(folder / "transactions", checkpoint, streams, tasks)
+    return output_partitions(folder / "transactions", streams, tasks, unfinished_batch(checkpoint))
 
 
 def test_a_batch_that_was_cut_off_is_shared_among_tasks_as_it_was(tmp_path: Path) -> None:
@@ -181,7 +182,7 @@ def test_an_attempt_that_wakes_up_after_a_run_with_other_tasks_has_begun_writes_
 
 
 def test_a_batch_whose_markers_kafka_may_have_forgotten_is_refused(sink: Sink, tmp_path: Path) -> None:
-    made = TransactionalSink(sink.target, planned(tmp_path, age_hours=30), tmp_path / "counted")
+    made = TransactionalSink(sink.target, planned(tmp_path, age_hours=30), tmp_path / "counted", 0)
     with pytest.raises(SystemProblem, match="was cut off 30 hours ago, and Kafka has no marker of it"):
         made.check()
     sink.write(0, [b"1"])
