@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..planner.settings import Settings
     from .background_run import RunHandle, start
+    from .data_frames.bindings import Backfill, DataFrameInput, DataFrameOutput
     from .launch import run
     from .metrics.http import Metrics
+    from .pipeline_frame import to_dataframe
     from .pipeline_reset import reset
     from .report import Progress, Report
     from .reset_step import ResetStep
     from .systems import KafkaSystem, open_system
 
 __all__ = [
+    "Backfill",
+    "DataFrameInput",
+    "DataFrameOutput",
     "KafkaSystem",
     "Metrics",
     "Progress",
@@ -28,11 +33,15 @@ __all__ = [
     "reset",
     "run",
     "start",
+    "to_dataframe",
 ]
 
 # Names are imported when they are used: Spark starts many processes that need one module of this package each.
 # No module may have one of these names: once imported, it would hide the name.
 _HOMES = {
+    "Backfill": ".data_frames.bindings",
+    "DataFrameInput": ".data_frames.bindings",
+    "DataFrameOutput": ".data_frames.bindings",
     "KafkaSystem": ".systems",
     "Metrics": ".metrics.http",
     "Progress": ".report",
@@ -44,6 +53,7 @@ _HOMES = {
     "reset": ".pipeline_reset",
     "run": ".launch",
     "start": ".background_run",
+    "to_dataframe": ".pipeline_frame",
 }
 
 if not TYPE_CHECKING:  # with `__getattr__` type checkers would accept any name

@@ -1,7 +1,7 @@
 """`start`: runs a pipeline in the background, as from a notebook, and returns a handle on the run."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -10,6 +10,7 @@ from ..dsl.errors import UsageError
 from ..dsl.pipeline import Pipeline
 from ..dsl.verb_calls import explained_call
 from ..planner.settings import Settings
+from .data_frames.bindings import Backfill, data_frames
 from .launch import EngineName, Until, checked_progress, prepared
 from .local.coordination.membership import ContainerId
 from .process.run_control import RUN_CONTROL, RunControl
@@ -128,6 +129,9 @@ def start(
     progress: OnProgress | None = None,
     metrics: "Metrics | None" = None,
     spark: Any = None,
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    backfill: Backfill | None = None,
 ) -> RunHandle:
     """Begin to run a pipeline in a thread of its own, and return a handle on the run: to wait for it, to stop it, and
     to see how far it is.
@@ -144,6 +148,6 @@ def start(
     {}
     """
     checked_progress(progress)
-    return RunHandle(
-        prepared(pipeline, engine, system, settings, until, spark, ContainerId(), metrics), pipeline, progress
-    )
+    frames = data_frames(inputs, outputs, backfill)
+    run_prepared = prepared(pipeline, engine, system, settings, until, spark, ContainerId(), metrics, frames=frames)
+    return RunHandle(run_prepared, pipeline, progress)

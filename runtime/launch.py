@@ -15,6 +15,7 @@ from ..dsl.verb_calls import explained_call
 from ..planner.plan import Plan
 from ..planner.planner import plan_on
 from ..planner.settings import Settings
+from .data_frames.bindings import NO_DATA_FRAMES, Backfill, DataFrames, check_streams, data_frames
 from .local.coordination.membership import ContainerId
 from .preflight.requirements import check_requirements
 from .report import OnProgress, Report
@@ -55,6 +56,9 @@ def run(
     progress: OnProgress | None = None,
     metrics: "Metrics | None" = None,
     spark: Any = None,
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    backfill: Backfill | None = None,
     container_id: int | None = None,
     containers: int = 1,
 ) -> Report:
@@ -65,6 +69,10 @@ def run(
     `engine` is "local" or "spark"; `system` is where the streams live: `log:DIR`, `memory:`, or a System. `spark` is a
     SparkSession or a master's URL, for that engine. `progress` is called about once a second; `metrics` serves what is
     measured, see `Metrics`.
+
+    `inputs` and `outputs` are DataFrames of Spark's, for that engine: by stream, a DataFrame or a `DataFrameInput`, and
+    a function that is given the DataFrame of each batch, or a `DataFrameOutput`. Where the inputs have an end, the run
+    is a batch job, and may write a part of its outputs anew: see `Backfill`.
 
     With `containers` more than 1 this process is one container of the local engine, the one with the number
     `container_id` from 0, which must be given then, and runs its share of the tasks; start one process for each.
@@ -86,7 +94,8 @@ def run(
     """
     container = _checked_container(container_id, containers)
     checked_progress(progress)
-    return run_container(pipeline, engine, system, settings, until, progress, spark, container, metrics)
+    frames = data_frames(inputs, outputs, backfill)
+    return prepared(pipeline, engine, system, settings, until, spark, container, metrics, frames=frames)(progress)
 
 
 def _checked_container(container_id: object, containers: object) -> ContainerId:
@@ -125,6 +134,7 @@ def prepared(
     container: ContainerId,
     metrics: "Metrics | None" = None,
     partitions: Mapping[str, int] | None = None,
+    frames: DataFrames = NO_DATA_FRAMES,
 ) -> Callable[[OnProgress | None], Report]:
     """Check and plan a run. Returns the function that runs it."""
     valid = metrics is None or callable(getattr(metrics, "following", None))
@@ -138,7 +148,11 @@ def prepared(
     run_plan: Callable[..., Report] = _engine(engine).run
     streams = open_system(system)
     check_containers(engine, streams, container.containers)
-    planned = checked_plan(pipeline, streams, settings, partitions)
+    if frames:
+        planned = _plan_with(frames, engine, pipeline, streams, settings)
+        run_plan = partial(run_plan, frames=frames)
+    else:
+        planned = checked_plan(pipeline, streams, settings, partitions)
     # Spark spreads the work by itself, so it has no containers.
     if engine == "local":
         run_plan = partial(run_plan, container_id=container)
@@ -150,6 +164,23 @@ def prepared(
             return run_plan(planned, streams, settings, until, on_progress, spark)
 
     return run_prepared
+
+
+def _plan_with(frames: DataFrames, engine: str, pipeline: Pipeline, system: System, settings: Settings) -> Plan:
+    """The plan of a run with DataFrames, each of which is one producer."""
+    if engine != "spark":
+        wrong = f"inputs= and outputs= with engine={engine!r}"
+        raise UnsupportedError(explain(wrong, "the engine that has DataFrames", 'write engine="spark"'))
+    of_frames = dict.fromkeys([*frames.inputs, *frames.outputs], 1)
+    # A batch job, and one of DataFrames alone, needs no system: none is asked.
+    alone = plan_on(pipeline, of_frames, settings)
+    check_streams(alone, frames)
+    if frames.bounded or frames.alone(alone):
+        return alone
+    existing = system.admin().streams() | of_frames
+    planned = plan_on(pipeline, existing, settings)
+    _check_sources(planned, existing, system)
+    return planned
 
 
 def checked_progress(progress: object) -> None:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -105,6 +105,11 @@ def filled() -> Pipeline:
     return pipeline
 
 
+def a_frame() -> Any:
+    """What says of itself that it is a DataFrame."""
+    return type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe", "isStreaming": False})()
+
+
 def driver() -> PipelineDriver:
     return PipelineDriver(copy())
 
@@ -166,6 +171,9 @@ RUN_ARGUMENTS: dict[str, Any] = {
     "progress": None,
     "metrics": None,
     "spark": None,
+    "inputs": None,
+    "outputs": None,
+    "backfill": None,
 }
 """What `run` and `start` both take."""
 
@@ -310,6 +318,23 @@ CASES: dict[str, Case] = {
         runtime.start,
         types=RUN_TYPES,
         **RUN_ARGUMENTS,
+    ),
+    "DataFrameInput": of(
+        runtime.DataFrameInput, types={"frame": Nothing}, frame=a_frame(), key="k", timestamp="t", columns={}
+    ),
+    "DataFrameOutput": of(
+        runtime.DataFrameOutput,
+        types={"write": FUNCTION | None, "overwrite": FUNCTION | None},
+        free=("value",),
+        write=plain,
+        key="k",
+        timestamp="t",
+    ),
+    "Backfill": of(
+        runtime.Backfill, start=datetime(2026, 3, 1), end=datetime(2026, 3, 2), lookback=MINUTE, keys=["ann"]
+    ),
+    "to_dataframe": of(
+        runtime.to_dataframe, free=("value",), pipeline=copy(), stream="out", inputs={"in": a_frame()}, key="k"
     ),
     "reset": of(
         runtime.reset,
@@ -494,5 +519,6 @@ def test_every_argument_is_tried() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_right_arguments_are_taken(name: str) -> None:
-    if name not in ("run", "start", "after"):  # of which two exclude each other, and one takes a while
+    # Of which two exclude each other, one takes a while, and one needs Spark.
+    if name not in ("run", "start", "after", "to_dataframe"):
         called(CASES[name], {})

@@ -25,6 +25,8 @@ ALLOWED = {
     "runtime/process/watchdog.py": "a process of its own, which imports nothing of the package",
     "runtime/serdes/registry.py": "serdes know no other package of the runtime",
     "runtime/spark/engine.py": "the edge: when a run began",
+    "runtime/spark/frames/batch_job.py": "the processing time of a job",
+    "runtime/spark/frames/batch_run.py": "the edge: when a run began, and a name for its jobs",
     "runtime/spark/query/checkpoint_record.py": "a folder's name that no other has",
     "runtime/spark/query/query.py": "the id of a checkpoint, and the clock of its driver",
     "runtime/spark/query/session.py": "Spark's processes get their settings by the environment",

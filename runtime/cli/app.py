@@ -12,6 +12,7 @@ import typer
 
 from ...dsl.errors import FluvialError
 from ...dsl.text import visible
+from ..data_frames.plan_columns import plan_columns
 from ..files import STANDARD, cannot_write
 from ..pipeline_loader import load_pipeline
 from ..process.resource_limits import exhausted, remedy_for
@@ -116,12 +117,17 @@ def plan_verb(
     system: words.MaybeSystem = None,
     kafka_conf: words.KafkaConf = None,
     partitions: words.StreamPartitions = None,
+    columns: words.PlanColumns = False,
     as_json: words.Json = False,
 ) -> None:
     """Show the plan of a pipeline: stages, operators, streams, stores, and which engine can run it."""
     counts = pairs("--partitions", partitions or [], "STREAM=N", parsed_count)
     plan = planning.planned(load_pipeline(target), named_system(system, kafka_conf), counts)
-    if as_json:
+    if columns and as_json:
+        print_json(list(plan_columns(plan)))
+    elif columns:
+        console().print(planning.columns_table(plan))
+    elif as_json:
         print(plan.to_json())
     else:
         console().print(planning.tables(plan, system or ""))

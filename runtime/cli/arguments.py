@@ -196,6 +196,9 @@ MetricsAlias = Annotated[
 StreamPartitions = Annotated[
     list[str] | None, typer.Option(metavar="STREAM=N", help="The partition count of a stream; repeat it for more.")
 ]
+PlanColumns = Annotated[
+    bool, typer.Option("--columns", help="Show the columns that each stream has in a DataFrame of Spark's instead.")
+]
 DrawingFile = Annotated[
     str,
     typer.Option("--output", "-o", metavar="FILE", help="Where to: .svg .html .mmd .dot .txt .json, - for stdout."),

@@ -1,8 +1,9 @@
 """The Spark engine: lowers a plan to Structured Streaming queries, runs them, and reports."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.state_schema import StateSchema
+from ..data_frames.bindings import NO_DATA_FRAMES, DataFrames
 from ..preflight.input_streams import InputStreamMonitor
 from ..preflight.state_compatibility import reset_command
 from ..preflight.unsupported import limitations
@@ -29,6 +31,9 @@ from ..systems.provisioning import make_streams
 from .atomic_file import refusals_explained
 from .connectors.kafka import KafkaConnection
 from .connectors.log import LogConnection
+from .frames.batch_run import run_batch, session_of
+from .frames.connection import FrameConnection, NoSystem
+from .frames.output_schema import OutputSchema, output_schemas
 from .hadoop_path import HadoopPath
 from .lowering.lowering import components, has_loop
 from .lowering.query_plan import QueryPlan
@@ -48,13 +53,22 @@ if TYPE_CHECKING:
 
 
 def run(
-    plan: Plan, system: System, settings: Settings, until: str, progress: OnProgress | None, spark: Any = None
+    plan: Plan,
+    system: System,
+    settings: Settings,
+    until: str,
+    progress: OnProgress | None,
+    spark: Any = None,
+    frames: DataFrames = NO_DATA_FRAMES,
 ) -> Report:
     """Run a plan on Spark. Raises UnsupportedError for what Spark cannot run, before anything starts."""
+    if frames.bounded:
+        _refuse_unsupported(plan, "")
+        return run_batch(plan, frames, settings, progress, spark)
     started = time.monotonic()
-    connection = connect(plan, system)
-    _refuse_unsupported(plan, system)
-    local = folder_of(plan, system, settings)
+    connection = NoSystem(system) if frames and frames.alone(plan) else connect(plan, system)
+    _refuse_unsupported(plan, system.url)
+    local = folder_of(plan, system, settings, alone=bool(frames) and frames.alone(plan))
     claimed = None if isinstance(local, str) else local
     monitor: QueryMonitor | None = None
     # A run that is stopped within a batch is continued by the next run, from the end of the batch before.
@@ -70,28 +84,54 @@ def run(
         # Those of all queries, before any record is written, and where that is possible before Spark starts.
         if claimed is not None:
             _checked(plan, connection, claimed, settings)
-        with session_for(spark) as session, ExitStack() as stack:
+        with session_for(session_of(frames, spark)) as session:
             root = _opened(local, plan, connection, session, settings)
-            queries = _prepared(plan, connection, session, settings, root / plan.name)
+            schemas = output_schemas(plan, frames)
+            if frames:
+                connection = FrameConnection(connection, frames, schemas)
+            queries = _prepared(plan, connection, session, settings, root / plan.name, frames, schemas)
             sources = list(dict.fromkeys(name for query in queries for name in query.sources))
             stop_at = _stop_at(plan, system, sources, until)
             inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=stop_at is not None)
             monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs)
-            times = {query.group: stack.enter_context(times_of(query, connection, stop_at)) for query in queries}
-            sizers = _sizers(queries, settings)
-            begin = partial(
-                start_query,
-                connection=connection,
-                session=session,
-                settings=settings,
-                stop_at=stop_at,
-                times=times,
-                sizers=sizers,
-            )
             stop.begin()
-            run_queries(queries, begin, connection, monitor, settings.spark_patience, sizers)
+            for part in _parts(stop_at, frames):
+                if not stop():
+                    _run_until(part, queries, connection, session, settings, monitor)
             monitor.finish()
     return Report(pipeline=plan.name, engine="spark", seconds=0.0) if monitor is None else monitor.report()
+
+
+def _parts(stop_at: StopAt | None, frames: DataFrames) -> list[StopAt | None]:
+    """The parts of a run, each up to somewhere. Spark does not say which batch is the last one of a DataFrame: so what
+    there is comes first, and the end in a part of its own."""
+    if stop_at is None or stop_at.catches_up or not frames.inputs:
+        return [stop_at]
+    return [replace(stop_at, catches_up=True), stop_at]
+
+
+def _run_until(
+    stop_at: StopAt | None,
+    queries: Sequence[QueryPlan],
+    connection: Connection,
+    session: "SparkSession",
+    settings: Settings,
+    monitor: QueryMonitor,
+) -> None:
+    """Run the queries until they have come to their ends, or the run is to stop."""
+    with ExitStack() as stack:
+        times = {query.group: stack.enter_context(times_of(query, connection, stop_at)) for query in queries}
+        sizers = _sizers(queries, settings)
+        begin = partial(
+            start_query,
+            connection=connection,
+            session=session,
+            settings=settings,
+            stop_at=stop_at,
+            times=times,
+            sizers=sizers,
+        )
+        run_queries(queries, begin, connection, monitor, settings.spark_patience, sizers)
 
 
 def _opened(
@@ -128,13 +168,23 @@ def _checked(plan: Plan, connection: Connection, root: CheckpointPath, settings:
 
 
 def _prepared(
-    plan: Plan, connection: Connection, session: "SparkSession", settings: Settings, root: CheckpointPath
+    plan: Plan,
+    connection: Connection,
+    session: "SparkSession",
+    settings: Settings,
+    root: CheckpointPath,
+    frames: DataFrames,
+    schemas: Mapping[str, OutputSchema],
 ) -> list[QueryPlan]:
     """The queries of a plan, ready to start."""
     # Before any stream is created: a session without the connector is refused, and leaves nothing behind.
     connection.prepare(session)
-    make_streams(plan, connection.system.admin(), without="intermediate")  # those stay in their query
-    queries = of_one_run([prepare(plan, stages, connection, session, settings, root) for stages in components(plan)])
+    # Those between stages stay in their query.
+    make_streams(frames.system_part(plan), connection.system.admin(), without="intermediate")
+    columns = {name: schema.columns for name, schema in schemas.items()}
+    queries = of_one_run(
+        [prepare(plan, stages, connection, session, settings, root, frames, columns) for stages in components(plan)]
+    )
     for query in queries:
         connection.check(query, reset_command(plan, connection.system, settings, "spark"))
     return queries
@@ -161,12 +211,12 @@ def _invisible(plan: Plan, system: System) -> UnsupportedError:
     )
 
 
-def folder_of(plan: Plan, system: System, settings: Settings) -> Path | str:
+def folder_of(plan: Plan, system: System, settings: Settings, *, alone: bool = False) -> Path | str:
     """The folder in which pipelines have the folders of their queries, or the URL of one on another file system. Raises
     UnsupportedError as `connect` does, and UsageError for such a URL beside an embedded log, which is a folder of its
-    own."""
+    own; not if the run is `alone` with DataFrames, and has no stream there."""
     if (url := remote_folder(settings)) is not None:
-        if isinstance(system, LogSystem):
+        if isinstance(system, LogSystem) and not alone:
             wrong = f"state_dir={url!r} beside {system.url}, which is a folder that all workers see"
             expected = "a folder of the same kind, or a system that needs no shared folder"
             remedy = "leave out state_dir, or use kafka://HOST:PORT"
@@ -181,7 +231,7 @@ def folder_of(plan: Plan, system: System, settings: Settings) -> Path | str:
 def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
     """Raise an error for what Spark cannot run, or cannot go on with. Nothing is written, and Spark is not started."""
     connect(plan, system)
-    _refuse_unsupported(plan, system)
+    _refuse_unsupported(plan, system.url)
     check_checkpoints(plan, system, settings)
 
 
@@ -202,10 +252,10 @@ def check_checkpoints(
     return records
 
 
-def _refuse_unsupported(plan: Plan, system: System) -> None:
-    """Raise UnsupportedError for what Spark cannot run."""
-    for limitation in limitations(plan, "spark", system.url):
-        wrong = f"the Spark engine cannot run {limitation.subject!r} on {system.url}: {limitation.reason}"
+def _refuse_unsupported(plan: Plan, system: str) -> None:
+    """Raise UnsupportedError for what Spark cannot run; `system` is the URL of one, empty where there is none."""
+    for limitation in limitations(plan, "spark", system):
+        wrong = f"the Spark engine cannot run {limitation.subject!r} on {system}: {limitation.reason}"
         remedy = "leave out bootstrap=, or use the local engine or a log"
         raise UnsupportedError(explain(wrong, "what this engine can run there", remedy, plan.pipeline.origin))
     if has_loop(plan):

@@ -22,6 +22,8 @@ from .key_buckets import KeyBuckets
 # Above all levels of a query, which are as many as its shuffles.
 OUTPUT = 1000
 """The level of rows that leave the query."""
+FRAMES = OUTPUT - 1
+"""The level of rows with messages that leave the query for a DataFrame."""
 
 NAMES = ("level", "bucket", "block")
 
@@ -114,9 +116,14 @@ decode_messages = msgspec.msgpack.Decoder(Messages).decode
 decode_head = msgspec.msgpack.Decoder(Head | Wake | EndOfInput).decode
 
 
+def is_report(block: bytes | pa.Buffer) -> bool:
+    """Whether a block is what a task has reported."""
+    return memoryview(block)[0] == _BRACKET
+
+
 def decode(block: bytes | pa.Buffer) -> Block:
     """A block as it was before it was encoded."""
-    return _decode_report(block) if memoryview(block)[0] == _BRACKET else _decode(block)
+    return _decode_report(block) if is_report(block) else _decode(block)
 
 
 def message_blocks(messages: Messages) -> Iterator[bytes]:

@@ -154,3 +154,23 @@ def test_partitions_of_a_stream_that_is_not_there_are_refused(fluvial: Fluvial) 
         "  expected: a stream of letters: words, letters-by-letter, counts\n"
         "  to do: correct the name\n"
     )
+
+
+def test_the_columns_of_its_streams_in_a_frame(fluvial: Fluvial) -> None:
+    ended = fluvial("plan", "letters.py", "--columns")
+    assert [line.split()[:3] for line in ended.out.splitlines()][:2] == [
+        ["stream", "kind", "column"],
+        ["words", "source", "text"],
+    ]
+    told = json.loads(fluvial("plan", "letters.py", "--columns", "--json").out)
+    assert {one["stream"] for one in told} == {"words", "counts"}
+
+
+def test_a_stream_without_columns_says_why(fluvial: Fluvial, tmp_path: Path) -> None:
+    untyped = tmp_path / "untyped.py"
+    untyped.write_text(
+        "from fluvial.dsl import Pipeline\n"
+        "pipeline = Pipeline('untyped')\n"
+        "pipeline.stream('words', value=str).map(lambda word: (word, 1)).send_to('pairs')\n"
+    )
+    assert "no columns: the type of the values is not known" in fluvial("plan", str(untyped), "--columns").out

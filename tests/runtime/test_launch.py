@@ -14,7 +14,10 @@ from explained import assert_explains, error_of
 from fluvial.dsl import FluvialError, MissingExtraError, Pipeline, PlanError, UnsupportedError, UsageError
 from fluvial.planner import Settings
 from fluvial.runtime import run as typed_run
-from fluvial.runtime.launch import check_containers, checked_plan, refuse_impossible
+from fluvial.runtime.data_frames.bindings import DataFrames, data_frames
+from fluvial.runtime.launch import check_containers, checked_plan, prepared, refuse_impossible
+from fluvial.runtime.local.coordination.membership import ContainerId
+from fluvial.runtime.preflight.requirements import missing
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from fluvial.runtime.testing import PipelineDriver
 
@@ -121,3 +124,34 @@ def test_metrics_follow_a_run_and_can_read_its_tables(tmp_path: Path) -> None:
     for read in (lambda: metrics.tables.row("none", "k"), lambda: [*metrics.tables.rows("none", 3)]):
         with pytest.raises(FluvialError, match="none"):
             read()
+
+
+def a_frame(*, streaming: bool) -> Any:
+    """What says of itself that it is a DataFrame."""
+    return type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe", "isStreaming": streaming})()
+
+
+def planned_with(frames: DataFrames, system: MemorySystem) -> None:
+    """Check and plan a run, and begin none."""
+    prepared(copying(), "spark", system, None, "end", None, ContainerId(), frames=frames)
+
+
+def drop(frame: Any, batch: int) -> None:
+    """A function that writes nothing."""
+
+
+def test_frames_are_for_the_engine_that_has_them() -> None:
+    raised = error_of(lambda: run(copying(), inputs={"in": a_frame(streaming=True)}), UnsupportedError)
+    assert_explains(raised, "inputs= and outputs= with engine='local'", None, "the engine that has DataFrames", "spark")
+
+
+@pytest.mark.skipif(missing("spark") is not None, reason="the engine needs pyspark and Java")
+def test_a_run_with_frames_alone_asks_no_system_and_another_one_does() -> None:
+    alone = data_frames({"in": a_frame(streaming=True)}, {"out": drop}, None)
+    planned_with(alone, MemorySystem())
+    planned_with(data_frames({"in": a_frame(streaming=False)}, {"out": drop}, None), MemorySystem())
+    planned_with(data_frames({"in": a_frame(streaming=True)}, None, None), MemorySystem())
+    outputs = data_frames(None, {"out": drop}, None)
+    planned_with(outputs, filled())
+    missing_stream = error_of(lambda: planned_with(outputs, MemorySystem()), PlanError)
+    assert "the stream 'in' does not exist" in str(missing_stream)

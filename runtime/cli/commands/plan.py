@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ....dsl.origin import Origin
@@ -17,6 +17,7 @@ from ....planner.plan import Plan, PlannedStage
 from ....planner.planner import plan_on
 from ....planner.shown_operators import in_sight
 from ....planner.task_assignment import task_name
+from ...data_frames.plan_columns import plan_columns
 from ...files import STANDARD, open_output
 from ...preflight.unsupported import caveats, limitations
 from ...systems import System
@@ -65,6 +66,19 @@ def tables(plan: Plan, system: str) -> RenderableType:
     return Group(*parts)
 
 
+def columns_table(plan: Plan) -> RenderableType:
+    """The columns that each stream has in a DataFrame of Spark's."""
+    rows: list[tuple[str, ...]] = []
+    for stream in plan_columns(plan):
+        rows += [
+            (stream.stream, stream.kind, column.name, column.type, "" if column.required else "may be left out")
+            for column in stream.columns
+        ]
+        if stream.why_none:
+            rows.append((stream.stream, stream.kind, "-", "-", f"no columns: {stream.why_none}"))
+    return _table(("stream", "kind", "column", "type", ""), rows)
+
+
 def _stage_name(stage: PlannedStage) -> str:
     """The name of a stage, and of its first task if the tasks are named otherwise."""
     return stage.name if stage.name == stage.id else f"{stage.name} (tasks {task_name(stage.id, 0)} ...)"
@@ -106,7 +120,8 @@ def _end_dependences(dependent: Iterable[EndDependence]) -> RenderableType:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableType:
-    table = Table(*heads, box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), show_header=bool(heads))
+    columns = (Column(head, overflow="fold") for head in heads)  # nothing is cut off where there is little room
+    table = Table(*columns, box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), show_header=bool(heads))
     for row in rows:
         table.add_row(*map(Text, row))
     return Padding(table, (0, 0, 0, 2), expand=False)

@@ -12,7 +12,7 @@ connector stops. Messages between the two are read at the latest in the batch th
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -20,13 +20,17 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from ...state.checkpoint_path import CheckpointPath
+from ..lowering.query_plan import QueryPlan
 from ..lowering.shipped_plan import ShippedPlan
 from ..query.batch_requests import RequestReader
 from ..query.checkpoint_log import PLANNED, last_end_offsets
-from ..query.connection import Offsets
+from ..query.connection import Offsets, StopAt
 from ..rows import SPARK_SCHEMA
 from ..worker.control_rows import control_partitions, control_rows
 from .kafka_format import parse_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class EndOptions(msgspec.Struct, frozen=True):
@@ -50,6 +54,16 @@ def offsets_left(checkpoint: CheckpointPath, starts: Offsets, ends: Offsets) -> 
     planned = starts if lines is None else {**starts, **parse_offsets(lines)}
     pairs = ((at, end) for name, offsets in ends.items() for at, end in zip(planned[name], offsets, strict=True))
     return sum(max(0, end - at) for at, end in pairs)
+
+
+def control_frame(
+    session: "SparkSession", query: QueryPlan, stop_at: StopAt | None, requests: str, *, at_once: bool
+) -> "DataFrame":
+    """The control rows of a query, from this source, which the session has registered."""
+    catches_up = stop_at is not None and stop_at.catches_up
+    options = EndOptions(stop_at is not None, at_once, query.shipped, requests, catches_up)
+    text = msgspec.json.encode(options).decode()
+    return session.readStream.format(EndDataSource.name()).option("options", text).load()
 
 
 class EndDataSource(DataSource):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ from pyspark.errors import AnalysisException
 
 from ....dsl.errors import MissingExtraError, SystemProblem, UsageError
 from ....dsl.validation import explain
-from ...state.checkpoint_path import CheckpointPath
 from ...systems.kafka import KafkaSystem
 from ...systems.log.claim import claim
 from ...systems.provisioning import bootstrap_streams
@@ -22,13 +22,13 @@ from ..query.connection import BatchSink, Offsets, StopAt
 from ..rows import SPARK_SCHEMA
 from ..worker.outputs import Outputs
 from .connector_version import connector_version, warn_of_mix
-from .end_of_input import EndDataSource, EndOptions, offsets_left
+from .end_of_input import EndDataSource, control_frame, offsets_left
 from .java_client import java_settings
 from .kafka_format import offsets_text, parse_offsets, settings_text
 from .kafka_sink import KafkaOutputs, KafkaSink
 from .kafka_source import columns, through_level_zero
 from .kafka_transactions import KafkaTarget, TransactionalSink, output_partitions
-from .written_counts import read_counts
+from .written_counts import counts_file, read_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,15 +96,15 @@ class KafkaConnection:
         at_once = in_one_batch and not query.levels.ends_apart
         # At once means no limit: a limit could leave a part of the input out of the batch that reports the end.
         limit = {} if at_once else {"maxOffsetsPerTrigger": str(batch_records)}
-        rows = self._rows_of(session, query, others, outputs, limit)
+        parts: list[DataFrame] = []
+        if others:
+            parts.append(self._rows_of(session, query, others, outputs, limit))
         if first:
             # No limit: each batch takes all that these streams hold, and buckets process them before the others.
-            rows = rows.union(self._rows_of(session, query, first, outputs, {}))
-        if not query.keeps_state:
-            return rows
-        catches_up = stop_at is not None and stop_at.catches_up
-        options = EndOptions(ends is not None, at_once, query.shipped, requests, catches_up)
-        return rows.union(session.readStream.format(EndDataSource.name()).option("options", _json(options)).load())
+            parts.append(self._rows_of(session, query, first, outputs, {}))
+        if query.keeps_state:
+            parts.append(control_frame(session, query, stop_at, requests, at_once=at_once))
+        return reduce(lambda one, other: one.union(other), parts)
 
     def _rows_of(
         self,
@@ -139,7 +139,7 @@ class KafkaConnection:
         settings = settings_text(self._kafka.settings)
         if not query.once or not streams:
             outputs = KafkaOutputs(streams, settings, query.group if query.ids else "")
-            return KafkaSink(outputs, _counts_file(query))
+            return KafkaSink(outputs, counts_file(query))
         context = session.sparkContext
         if context.getConf().get(_SPECULATION, "false") == "true":
             wrong = f"{_SPECULATION} is on, and the guarantee is exactly_once"
@@ -149,13 +149,13 @@ class KafkaConnection:
         unfinished = unfinished_batch(query.checkpoint)
         partitions = output_partitions(query.folder / "transactions", streams, tasks, unfinished)
         target = KafkaTarget(settings, query.group, partitions)
-        sink = TransactionalSink(target, query.checkpoint, _counts_file(query), unfinished)
+        sink = TransactionalSink(target, query.checkpoint, counts_file(query), unfinished)
         sink.check()
         return sink
 
     def counts(self, query: QueryPlan) -> Counts:
         """The counts of all batches, from the file beside the checkpoint."""
-        return read_counts(_counts_file(query))
+        return read_counts(counts_file(query))
 
     def forget(self, group: str) -> None:
         """Kafka stores nothing about batches: their counts are in the folder of the checkpoint."""
@@ -177,14 +177,10 @@ class KafkaConnection:
 
 
 def _bootstrap_and_others(query: QueryPlan) -> tuple[list[str], list[str]]:
-    """The sources that are read before the others, and the others, of which there is at least one."""
+    """The sources that are read before the others, and the others; where all are to be first, none is."""
     first = [name for name in query.sources if name in bootstrap_streams(query.plan)]
     others = [name for name in query.sources if name not in first]
     return (first, others) if others else ([], first)
-
-
-def _counts_file(query: QueryPlan) -> CheckpointPath:
-    return query.folder / "counted"
 
 
 def _json(value: object) -> str:

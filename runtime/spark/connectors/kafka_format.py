@@ -4,6 +4,7 @@ The text is JSON. The connector has offsets by topic and partition.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields
 
 import msgspec
@@ -12,8 +13,6 @@ from ...systems.kafka.settings import KafkaSettings
 from ..query.connection import Offsets
 
 _decode = msgspec.json.Decoder(dict[str, dict[int, int] | int]).decode
-_NO_OFFSET = "-"
-"""Spark writes this line for a source that has given no offset."""
 
 
 def parse_offsets(lines: Sequence[str]) -> Offsets:
@@ -23,13 +22,14 @@ def parse_offsets(lines: Sequence[str]) -> Offsets:
     >>> parse_offsets(['{"clicks": {"1": 7, "0": 5}}', '{"users": {"0": 3}}', '{"ends": 1}'])
     {'clicks': [5, 7], 'users': [3]}
     """
-    sources = [_decode(line) for line in lines if line != _NO_OFFSET]
-    return {
-        topic: [partitions[number] for number in sorted(partitions)]
-        for source in sources
-        for topic, partitions in source.items()
-        if isinstance(partitions, dict)
-    }
+    offsets: Offsets = {}
+    for line in lines:
+        with suppress(msgspec.MsgspecError):  # of another source, or "-" for none
+            for topic, partitions in _decode(line).items():
+                if isinstance(partitions, dict):
+                    # A DataFrame of the user's comes later, and may read the same topic.
+                    offsets.setdefault(topic, [partitions[number] for number in sorted(partitions)])
+    return offsets
 
 
 def offsets_text(offsets: Offsets) -> str:

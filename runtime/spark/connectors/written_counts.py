@@ -5,6 +5,7 @@ import msgspec
 from ...state.checkpoint_path import CheckpointPath
 from ..atomic_file import read, write
 from ..counts import Counts
+from ..lowering.query_plan import QueryPlan
 
 
 class WrittenCounts(msgspec.Struct):
@@ -12,6 +13,11 @@ class WrittenCounts(msgspec.Struct):
 
     batch: int = -1
     totals: Counts = msgspec.field(default_factory=Counts, name="tally")
+
+
+def counts_file(query: QueryPlan) -> CheckpointPath:
+    """The file with the counts of a query."""
+    return query.folder / "counted"
 
 
 def read_counts(file: CheckpointPath) -> Counts:

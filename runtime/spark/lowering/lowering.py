@@ -1,6 +1,6 @@
 """Lowers a plan: which queries it becomes on Spark, and at which level of its query each stage runs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import networkx as nx
 
@@ -42,6 +42,17 @@ def levels(plan: Plan, stages: list[PlannedStage], buckets: int) -> Levels:
     clocked = may_idle or any(operator.follows_clock for operator in operators)
     apart = any(PLANNER_KINDS[operator].fires_early(operator) for operator in operators)
     return Levels(ordered, reading, producers, forwarded, max(of_stage.values()) + 1, clocked, apart)
+
+
+def without_order(plan: Plan, of: Levels, unordered: Collection[str]) -> frozenset[str]:
+    """The streams that are read behind a shuffle, and whose messages come in no order: sources that are `unordered`,
+    and what level 0 makes of them."""
+    forwarded = of.forwarded.intersection(unordered)
+    writers = {
+        stage.id for stage in plan.stages if of.of_stage.get(stage.id) == 0 and set(stage.inputs) & set(unordered)
+    }
+    made = {name for name in of.of_stream for id in plan.stream(name).written_by if plan.operator(id).stage in writers}
+    return forwarded | made
 
 
 def _producers(plan: Plan, stream: str, of_stage: Mapping[str, int], buckets: int) -> int:

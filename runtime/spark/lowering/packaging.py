@@ -29,6 +29,7 @@ from ..atomic_file import write
 from ..key_buckets import KeyBuckets
 from . import pickling
 from .levels import Levels
+from .output_columns import OutputColumns
 from .shipped_plan import ShippedPlan
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ class PlanBundle:
 
     `cache` limits the unchanged state that a bucket keeps decoded. `resets` counts how often an operator's state was
     removed: a bucket with a lower count removes its state of that operator. `limits` are those of the records that
-    leave the query, by stream. A client that a worker opens must be open within `open_within`.
+    leave the query, by stream. A client that a worker opens must be open within `open_within`. Messages of the streams
+    in `frames` become rows of DataFrames, with these columns. Those of the streams in `by_time` come in no order from
+    their producers, and are processed by time.
     """
 
     plan: Plan
@@ -52,6 +55,8 @@ class PlanBundle:
     keeps_at_end: bool = True
     limits: Mapping[str, SizeLimit] = field(default_factory=dict)
     open_within: timedelta = timedelta(minutes=5)
+    frames: Mapping[str, OutputColumns] = field(default_factory=dict)
+    by_time: frozenset[str] = frozenset()
 
     def program(self, stage: str, remotes: RemoteTableClients | None = None, clients: Clients | None = None) -> Program:
         """A stage, compiled. At level 0 the messages of a source have their own times; at later levels producers report

@@ -1,7 +1,8 @@
 """Monitoring of queries while they run: their progress, metrics and warnings, and the report at the end."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 
 from ....planner.plan import Plan
 from ...data_warnings.keyless import KeylessWarning
@@ -22,6 +23,38 @@ PROGRESS_SECONDS = 1.0
 """Time between two reports of progress."""
 TIMES_SECONDS = 10.0
 """Time between two checks of messages' timestamps."""
+
+
+def report_of(
+    plan: Plan,
+    counts: Mapping[str, Mapping[str, int]],
+    seconds: float,
+    *,
+    batches: int = 0,
+    resumed: bool = False,
+    warnings: Mapping[str, str] = MappingProxyType({}),
+) -> Report:
+    """The report of a run that has counted so much, by kind: names in the order of the plan, without those that are
+    0."""
+    names = [stream.name for stream in plan.streams] + [operator.id for operator in plan.operators]
+    order = {name: index for index, name in reversed(list(enumerate(names)))}
+    read, written, late, failed, keyless = (
+        {name: of[name] for name in sorted(of, key=lambda name: order.get(name, len(order))) if of[name]}
+        for of in (counts.get(kind, {}) for kind in ("read", "written", "late", "failed", "keyless"))
+    )
+    return Report(
+        pipeline=plan.name,
+        engine="spark",
+        seconds=seconds,
+        read=read,
+        written=written,
+        late=late,
+        failed=failed,
+        keyless=keyless,
+        checkpoints=batches,
+        resumed=resumed,
+        warnings=dict(warnings),
+    )
 
 
 class QueryMonitor:
@@ -124,22 +157,11 @@ class QueryMonitor:
         self._times.finish(*self._times_of(totals))
         counts = totals.since(self._first_totals)
         self._warn(counts)
-        names = [stream.name for stream in self._plan.streams] + [operator.id for operator in self._plan.operators]
-        order = {name: index for index, name in reversed(list(enumerate(names)))}
-        read, written, late, failed, keyless = (
-            {name: of[name] for name in sorted(of, key=lambda name: order.get(name, len(order))) if of[name]}
-            for of in (counts.get(kind, {}) for kind in ("read", "written", "late", "failed", "keyless"))
-        )
-        return Report(
-            pipeline=self._plan.name,
-            engine="spark",
-            seconds=self._clock() - self._started,
-            read=read,
-            written=written,
-            late=late,
-            failed=failed,
-            keyless=keyless,
-            checkpoints=self._batches() - self._first_batches,
+        return report_of(
+            self._plan,
+            counts,
+            self._clock() - self._started,
+            batches=self._batches() - self._first_batches,
             resumed=self._first_batches > 0,
             warnings={**self._times.warnings, **self._inputs.warnings},
         )

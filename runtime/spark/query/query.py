@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ....planner.plan import Plan, PlannedStage
 from ....planner.settings import Settings
+from ...data_frames.bindings import NO_DATA_FRAMES, DataFrames
 from ...kernel.state_cache import Size
 from ...preflight.state_compatibility import reset_command
 from ...process.clock import wall_clock
@@ -23,7 +25,8 @@ from ...systems.provisioning import record_limits, table_streams
 from ..atomic_file import read, write
 from ..batch_times import tell
 from ..key_buckets import default_count
-from ..lowering.lowering import levels
+from ..lowering.lowering import levels, without_order
+from ..lowering.output_columns import OutputColumns
 from ..lowering.packaging import PlanBundle, add_shipped_plan, pack
 from ..lowering.query_plan import QueryPlan
 from ..rows import SPARK_SCHEMA
@@ -49,9 +52,11 @@ def prepare(
     session: SparkSession,
     settings: Settings,
     root: CheckpointPath,
+    frames: DataFrames = NO_DATA_FRAMES,
+    columns: Mapping[str, OutputColumns] = MappingProxyType({}),
 ) -> QueryPlan:
     """Make some stages of a plan ready to start as a query: find their levels, the query's checkpoint and its start
-    offsets, and ship the plan.
+    offsets, and ship the plan. The DataFrames in `frames` are no streams of the system; `columns` are those of outputs.
 
     Raises PlanError if Spark cannot continue the query's checkpoint.
     """
@@ -65,11 +70,14 @@ def prepare(
     cache = Size(settings.cached_entries, settings.cached_bytes)
     keeps = not settings.forget_at_end
     # Messages between stages stay in the query, which takes any.
-    limits = record_limits(plan, connection.system.admin(), without="intermediate")
-    bundle = PlanBundle(plan, query_levels, buckets, cache, record.resets, keeps, limits, settings.stall_timeout)
+    limits = record_limits(frames.system_part(plan), connection.system.admin(), without="intermediate")
+    by_time = without_order(plan, query_levels, frames.inputs)
+    bundle = PlanBundle(
+        plan, query_levels, buckets, cache, record.resets, keeps, limits, settings.stall_timeout, columns, by_time
+    )
     shipped = add_shipped_plan(pack(bundle), session)
     names = [name for stage in stages for name in stage.inputs]
-    sources = tuple(name for name in names if plan.stream(name).kind == "source")
+    sources = tuple(name for name in names if plan.stream(name).kind == "source" and not frames.has(name))
     starts = _starts(folder, sources, plan, connection.system, settings)
     group = _group(plan, _identity(folder))
     once, ids = settings.guarantee == "exactly_once", settings.spark_message_ids

@@ -108,7 +108,7 @@ def _begun(begin: Callable[[QueryPlan], StreamingQuery], query_plan: QueryPlan, 
     try:
         return begin(query_plan)
     except (PySparkException, Py4JJavaError) as error:
-        raise _problem(error, starts) from error
+        raise problem(error, starts) from error
 
 
 def _await_any(queries: Sequence[StreamingQuery]) -> None:
@@ -132,7 +132,7 @@ def _raise_any(queries: Sequence[StreamingQuery], starts: int) -> None:
     """Raise the error of the first query that has failed. `starts` is the most times that a query was started."""
     for query in queries:
         if (error := _failed(query)) is not None:
-            raise _problem(error, starts)
+            raise problem(error, starts)
 
 
 _RAISED = re.compile(
@@ -143,7 +143,8 @@ _RAISED = re.compile(
 )
 _KINDS: dict[str, type[FluvialError]] = {**LASTING, SystemProblem.__name__: SystemProblem}
 
-_NO_FLUVIAL = "No module named 'fluvial'"
+_NO_FLUVIAL = re.compile("No module named '(?:fluvial|pyarrow)'")
+"""Python's message in a worker that is not the Python in which Fluvial and what it needs were installed."""
 
 _NO_PYTHON = re.compile(r'Cannot run program ".*(?:No such file or directory|Permission denied).*')
 """Java's message if it cannot start the Python that Spark was told to use."""
@@ -161,7 +162,7 @@ _GONE = "failOnDataLoss"
 """The option that Spark's connector to Kafka names in its error if messages are gone."""
 
 
-def _problem(error: Exception, starts: int) -> FluvialError:
+def problem(error: Exception, starts: int) -> FluvialError:
     """Spark's error as one of ours. An error that was raised in a worker is in the text, as a Python traceback."""
     text = str(error)
     raised = [(_KINDS[match[1]], match[2]) for match in _RAISED.finditer(text) if match[1] in _KINDS]
@@ -205,7 +206,7 @@ def _problem(error: Exception, starts: int) -> FluvialError:
 
 def _python_problem(message: str) -> SystemProblem | None:
     """The error if Spark cannot start Python, or starts one that has no Fluvial; None otherwise."""
-    if _NO_FLUVIAL in message:
+    if _NO_FLUVIAL.search(message):
         wrong = "Spark starts a Python that has no Fluvial"
         remedy = (
             f"set PYSPARK_PYTHON={sys.executable} in the environment before the session is made, or "

@@ -5,7 +5,7 @@ calls. The driver then fails the batch. Spark sends the tracebacks of all other 
 """
 
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 
@@ -36,12 +36,17 @@ def failure_rows(error: BaseException, outputs: Outputs) -> list[Row]:
     raise error
 
 
-def failures_as_rows(batches: Iterable[pa.RecordBatch], outputs: Outputs) -> Iterator[pa.RecordBatch]:
-    """The batches of a task; where an error of the pipeline ends them, its rows are the last ones."""
+def failures_as_rows(
+    batches: Iterable[pa.RecordBatch],
+    outputs: Outputs,
+    made: Callable[[Sequence[Row]], pa.RecordBatch] = arrow_batch,
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a task; where an error of the pipeline ends them, its rows, of which Arrow batches are `made`, are
+    the last ones."""
     try:
         yield from batches
     except tuple(LASTING.values()) as error:
-        yield arrow_batch(failure_rows(error, outputs))
+        yield made(failure_rows(error, outputs))
 
 
 class _TaskTraceback(Exception):
@@ -57,9 +62,14 @@ def checked_report(reports: Iterable[BatchReport]) -> BatchReport:
     report = BatchReport()
     for one in reports:
         report.add(one)
+    raise_failure(report)
+    return report
+
+
+def raise_failure(report: BatchReport) -> None:
+    """Raise the error by which a task has failed, if its report has one."""
     if (failure := report.failure) is not None:
         raise LASTING[failure.kind](failure.text) from _TaskTraceback(failure.trace)
-    return report
 
 
 @contextmanager

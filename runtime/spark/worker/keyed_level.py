@@ -4,12 +4,13 @@ Spark stores the state as bytes. Keys, windows, timers and watermarks are the ke
 has messages, or something due: the driver knows from the bucket's last report when that is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from ...kernel.code.source_code import ReadTimes, times_reader
 from ...kernel.stage import StageTask
 from ...kernel.state_backend import Change
 from ...kernel.time.bounds import END
@@ -19,7 +20,8 @@ from ..batch_times import BatchTimes, StreamTime
 from ..counts import Counts
 from ..lowering.packaging import unpack
 from ..lowering.shipped_plan import ShippedPlan
-from ..rows import EndOfInput, Head, Row, decode_head, decode_messages
+from ..rows import EndOfInput, Head, Messages, Row, decode_head, decode_messages
+from .by_time import sorted_by_time
 from .error_texts import sendable_errors
 from .output_router import RowRouter
 from .outputs import Outputs, RowOutputs, report_row
@@ -86,8 +88,11 @@ class LevelTask:
         with sendable_errors(self._bundle.plan.name), self._stack:
             self._sinks.flush()
 
-    def process(self, bucket: int, blocks: Iterable[bytes], blobs: StateBlobs) -> list[Row]:
-        """Feed the blocks of one bucket, and return the rows for later levels. `blobs` holds the bucket's state."""
+    def process(
+        self, bucket: int, blocks: Iterable[bytes], blobs: StateBlobs, times: BatchTimes | None = None
+    ) -> list[Row]:
+        """Feed the blocks of one bucket, and return the rows for later levels. `blobs` holds the bucket's state. With
+        `times` the bucket has others than the task."""
         bundle, bucket_input = self._bundle, _bucket_input(blocks)
         pages = StatePages(blobs)
         if not bucket_input.messages and pages.empty:
@@ -100,7 +105,7 @@ class LevelTask:
         with sendable_errors(bundle.plan.name), StageFeeder() as feeder:
             for stage in bundle.levels.stages_at(self._level):
                 router = RowRouter(self._shipped, stage, bucket, self._label, self._output, self._sinks)
-                bucket_stage = _BucketStage(self._shipped, stage, pages, router, self._times)
+                bucket_stage = _BucketStage(self._shipped, stage, pages, router, times or self._times)
                 report.counts.add(Counts(bucket_stage.process(feeder, bucket_input, rows)))
                 due = _sooner(due, bucket_stage.task.progress.next_due())
                 changes.extend(bucket_stage.task.state.changes())
@@ -141,6 +146,7 @@ class _BucketStage:
         self._router = router
         self._levels, self._cache = bundle.levels, bundle.cache
         self._first = bootstrap_streams(bundle.plan)
+        self._by_time, self._sources = bundle.by_time, bundle.plan.pipeline.sources
 
     def process(self, feeder: StageFeeder, bucket_input: _BucketInput, rows: list[Row]) -> dict[str, dict[str, int]]:
         """Fire what is due, and process the messages. Returns what was counted."""
@@ -153,20 +159,28 @@ class _BucketStage:
         feeder.run(task, lambda: task.set_clock(times.clock))
         feeder.run(task, lambda: self._set_watermarks(times.before))
         for stream in sorted(self._stage.inputs, key=self._is_read_later):
-            for producer, _, of, block in bucket_input.messages:
-                if of == stream:
-                    messages = decode_messages(block)
-                    feeder.feed(task, stream, producer, messages.positions, messages.records())
-                    if stream not in self._levels.forwarded:
-                        read[stream] = read.get(stream, 0) + len(messages.positions)
-                    self._router.route_outputs(task, rows)
-                    task.state.evict(self._cache)
+            for messages in self._messages(stream, bucket_input):
+                feeder.feed(task, stream, messages.producer, messages.positions, messages.records())
+                if stream not in self._levels.forwarded:
+                    read[stream] = read.get(stream, 0) + len(messages.positions)
+                self._router.route_outputs(task, rows)
+                task.state.evict(self._cache)
         feeder.run(task, lambda: self._set_watermarks(times.after))
         if bucket_input.ended:
             feeder.run(task, self._end)
         self._router.route_outputs(task, rows)
         self._pages.index.remember(self._stage.id, task.position(), clocked=self._levels.clocked)
         return self._router.counts(task, read)
+
+    def _messages(self, stream: str, bucket_input: _BucketInput) -> Iterator[Messages]:
+        """The messages of a stream in the order in which they are processed."""
+        messages = (decode_messages(block) for _, _, of, block in bucket_input.messages if of == stream)
+        return sorted_by_time(messages, self._read_times(stream)) if stream in self._by_time else messages
+
+    def _read_times(self, stream: str) -> ReadTimes | None:
+        """What finds the time of a source's messages at this level; None if level 0 has found it."""
+        sources = self._sources if stream in self._levels.forwarded else ()
+        return next((times_reader(source) for source in sources if source.stream == stream), None)
 
     def _is_full(self) -> bool:
         """False: what a batch changes is committed at its end. Frees the memory of state that is as it was stored."""

@@ -8,7 +8,7 @@ from ...output_routes import OutputRoute, OutputRoutes
 from ..lowering.packaging import unpack
 from ..lowering.shipped_plan import ShippedPlan
 from ..rows import Row, by_bucket, for_all, message_blocks, messages_of
-from .outputs import Output
+from .outputs import Output, frame_rows
 from .task_sinks import TaskSinks
 
 
@@ -49,7 +49,9 @@ class RowRouter:
         self._position += len(records)
         messages = messages_of(route.name, self._producer, range(first, self._position), records)
         level = bundle.levels.of_stream.get(route.name)
-        if level is None:
+        if route.name in bundle.frames:
+            rows.extend(frame_rows(messages, self._label))
+        elif level is None:
             rows.extend(self._output(messages, self._stage, self._label))
         elif route.to_all:
             rows.extend(row for block in message_blocks(messages) for row in for_all(level, bundle.buckets, block))

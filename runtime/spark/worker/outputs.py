@@ -7,7 +7,7 @@ from typing import Protocol
 from ....dsl.message import Record
 from ...systems.partitioner import partition_for
 from ..batch_report import BatchReport
-from ..rows import OUTPUT, Messages, Row, TaskReport, encode_report, message_blocks
+from ..rows import FRAMES, OUTPUT, Messages, Row, TaskReport, encode_report, message_blocks
 
 Output = Callable[[Messages, int, int], Iterable[Row]]
 """Takes messages that leave the query, the number of the stage that made them, 0 where level 0 forwards messages, and
@@ -42,6 +42,11 @@ class RowOutputs:
 def as_rows(messages: Messages, _: int, label: int) -> Iterator[Row]:
     """The messages as rows of the level OUTPUT, which later levels pass on to the query's sink."""
     return ((OUTPUT, label, block) for block in message_blocks(messages))
+
+
+def frame_rows(messages: Messages, label: int) -> Iterator[Row]:
+    """The messages as rows of the level FRAMES, which the driver makes a DataFrame of."""
+    return ((FRAMES, label, block) for block in message_blocks(messages))
 
 
 def report_row(label: int, report: BatchReport) -> Row:

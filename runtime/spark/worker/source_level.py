@@ -27,7 +27,7 @@ from ..lowering.shipped_plan import ShippedPlan
 from ..rows import Messages, Row, by_bucket, messages_of
 from .error_texts import sendable_errors
 from .output_router import RowRouter
-from .outputs import Output, as_rows, report_row
+from .outputs import Output, as_rows, frame_rows, report_row
 from .stage_feeder import StageFeeder
 from .task_sinks import TaskSinks
 from .worker_process import this_process
@@ -199,5 +199,8 @@ class _ForwardedPartition:
             letters = dead_letters(bundle.plan.name)
             totals.by_kind["written"] = {letters: len(failures.dead_letters)}
             messages = messages_of(letters, self._partition, range(len(failures.dead_letters)), failures.dead_letters)
-            rows.extend(self._output(messages, 0, self._label))
+            if letters in bundle.frames:
+                rows.extend(frame_rows(messages, self._label))
+            else:
+                rows.extend(self._output(messages, 0, self._label))
         rows.append(report_row(self._label, BatchReport(totals)))

@@ -5,9 +5,11 @@ cases.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
+import pyarrow as pa
 from pyspark.cloudpickle import cloudpickle
 
 from engines.targets import with_remote_rows
@@ -16,17 +18,23 @@ from fluvial.planner import Plan, plan
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.kernel.time.bounds import END
 from fluvial.runtime.spark.batch_report import BatchReport
-from fluvial.runtime.spark.batch_times import BatchTimes
+from fluvial.runtime.spark.batch_times import BatchTimes, StreamTime
 from fluvial.runtime.spark.counts import Counts
+from fluvial.runtime.spark.frames.batch_job import last_times
 from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.levels import Levels
-from fluvial.runtime.spark.lowering.lowering import components, has_loop, levels
+from fluvial.runtime.spark.lowering.lowering import components, has_loop, levels, without_order
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.spark.query.query_times import QueryTimes, TimesRecord
 from fluvial.runtime.spark.rows import OUTPUT, Messages, Row, TaskReport, decode
+from fluvial.runtime.spark.worker.batch_level import ARROW_SCHEMA as TIMED
+from fluvial.runtime.spark.worker.batch_level import JobTimes, batch_level, timed_batch
+from fluvial.runtime.spark.worker.by_time import by_bytes
 from fluvial.runtime.spark.worker.control_rows import due_rows, end_rows
+from fluvial.runtime.spark.worker.error_texts import checked_report
 from fluvial.runtime.spark.worker.keyed_level import LevelTask
+from fluvial.runtime.spark.worker.outputs import RowOutputs
 from fluvial.runtime.spark.worker.source_level import level_zero
 from fluvial.runtime.systems.contract import RecordBatch
 from generators.building import build
@@ -34,6 +42,9 @@ from generators.cases import Case, Pieces
 from oracle.interpreter import OutputMessage, Outputs
 
 BUCKETS = 3
+
+Times = Callable[[str, Record], int]
+"""The time of a record of a stream, in ms since epoch."""
 
 
 class Blobs:
@@ -151,14 +162,23 @@ def _pieces(batch: RecordBatch) -> Iterator[RecordBatch]:
         yield RecordBatch(batch.stream, batch.partition, batch.offsets[part], batch.records[part])
 
 
-def queries(made: Plan, resets: Mapping[str, int] | None = None, buckets: int = BUCKETS) -> list[Query]:
-    """The queries that the engine would start; `resets` says how often the state of operators was removed."""
+def queries(
+    made: Plan,
+    resets: Mapping[str, int] | None = None,
+    buckets: int = BUCKETS,
+    frames: Literal["none", "streaming", "bounded"] = "none",
+) -> list[Query]:
+    """The queries that the engine would start; `resets` says how often the state of operators was removed. Sources may
+    be `frames`, which are bounded in a batch job."""
     found, key_buckets = [], KeyBuckets(buckets)
     for stages in components(made):
         told = levels(made, stages, buckets)
         names = [name for stage in stages for name in stage.inputs if made.stream(name).kind == "source"]
-        shipped = _packed(PlanBundle(made, told, key_buckets, Size(2, 1 << 20), resets or {}))
-        found.append(Query(made, shipped, told, key_buckets, names))
+        unordered = frozenset(told.of_stream) if frames == "bounded" else without_order(made, told, names)
+        by_time = frozenset[str]() if frames == "none" else unordered
+        cache, keeps = Size(2, 1 << 20), frames != "bounded"
+        bundle = PlanBundle(made, told, key_buckets, cache, resets or {}, keeps_at_end=keeps, by_time=by_time)
+        found.append(Query(made, _packed(bundle), told, key_buckets, names))
     return found
 
 
@@ -212,6 +232,84 @@ def lowered_in_runs(case: Case, pieces: Pieces, ends: Collection[int]) -> Output
         for stream, messages in query.written.items():
             outputs.setdefault(stream, []).extend(messages)
     return outputs
+
+
+@with_remote_rows
+def from_frames(case: Case, times: Times, batch_records: int = 7, tasks: int = 1) -> Outputs:
+    """A case whose streams are streaming DataFrames: the messages come by time, so many in a batch, and those of a
+    batch from so many tasks, in no order, as one producer. Tables come in the first batch."""
+    made = plan(build(case.description), partitions=dict.fromkeys(case.partitions, 1))
+    outputs: Outputs = {}
+    for query in queries(made, frames="streaming"):
+        found = [(name, record) for name in query.sources for part in case.inputs[name] for record in part]
+        first = [one for one in found if one[0] in case.first]
+        later = sorted((one for one in found if one[0] not in case.first), key=lambda one: times(*one))
+        parts = [later[start : start + batch_records] for start in range(0, len(later), batch_records)] or [[]]
+        parts[0] += first
+        for part in parts:
+            query.batch([batch for task in range(tasks) for batch in _of_one_task(part[task::tasks][::-1])])
+        query.batch([], end=True)
+        for stream, messages in query.written.items():
+            outputs.setdefault(stream, []).extend(messages)
+    return outputs
+
+
+def _of_one_task(found: Sequence[tuple[str, Record]]) -> Iterator[RecordBatch]:
+    """What a task reads of a batch, by stream."""
+    for name in dict.fromkeys(name for name, _ in found):
+        records = [record for of, record in found if of == name]
+        yield RecordBatch(name, 0, range(len(records)), records)
+
+
+@with_remote_rows
+def in_a_batch_job(case: Case, tasks: int = 1, step: int = 3) -> Outputs:
+    """A case as a batch job: the messages of each stream come from so many tasks, in no order, as one producer."""
+    made = plan(build(case.description), partitions=dict.fromkeys(case.partitions, 1))
+    outputs: Outputs = {}
+    for query in queries(made, frames="bounded"):
+        timed = timed_batch(query.shipped)
+        rows: list[tuple[Any, ...]] = []
+        for name in query.sources:
+            records = [record for part in case.inputs[name] for record in part]
+            for task in range(tasks):
+                part = records[task::tasks][::-1]
+                batch = RecordBatch(name, 0, range(len(part)), part)
+                for found in level_zero(query.shipped, name, 0, _pieces(batch), most=2):
+                    rows += _rows_of(timed(found))
+        times = JobTimes(0, _last_times(query, rows) if query.levels.ends_apart else {})
+        for level in range(1, query.levels.count):
+            rows.sort(key=lambda row: (*row[1:4], by_bytes(*row[4:6])))
+            given = [pa.RecordBatch.from_arrays(_arrays(part), schema=TIMED) for part in batched(rows, 4)]
+            run = batch_level(query.shipped, level, times, RowOutputs(), step)
+            rows = [row for batch in run(given) for row in _rows_of(batch)]
+        for *_, block in rows:
+            content = decode(block)
+            if isinstance(content, Messages):
+                written = outputs.setdefault(content.stream, [])
+                written.extend(OutputMessage(*record) for record in content.records())
+            else:
+                assert isinstance(content, TaskReport)
+                checked_report([content.report])
+    return outputs
+
+
+def _rows_of(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+def _arrays(rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
+    return [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), TIMED, strict=True)]
+
+
+def batched(rows: Sequence[tuple[Any, ...]], most: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+    """The rows in parts, as Arrow brings them."""
+    return (rows[start : start + most] for start in range(0, len(rows), most))
+
+
+def _last_times(query: Query, rows: Sequence[tuple[Any, ...]]) -> dict[str, StreamTime]:
+    reports = [decode(block) for level, *_, block in rows if level == OUTPUT]
+    report = checked_report(one.report for one in reports if isinstance(one, TaskReport))
+    return last_times(query.plan, query.levels, report)
 
 
 def _part(records: Sequence[Record], start: int, count: int, *, whole: bool) -> list[Record]:

@@ -1,0 +1,146 @@
+"""Runs a plan as a batch job: all of its DataFrames are read to their ends, and each output is written once."""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import InheritableThread
+from pyspark.errors import PySparkException
+
+from ....dsl.errors import FluvialError, PipelineError
+from ....dsl.validation import explain
+from ....planner.plan import Plan
+from ....planner.settings import Settings
+from ...data_frames.bindings import DataFrameOutput, DataFrames
+from ...process.interruptions import interruptions_raised
+from ...process.resource_limits import exhaustion_explained
+from ...process.signals import stop_signals
+from ...process.stop_request import Stopped, StopRequest
+from ...report import OnProgress, Progress, Report
+from ..batch_report import BatchReport
+from ..query.java_process import java_end_explained, reason
+from ..query.progress import report_of
+from ..query.session import session_for
+from ..query.supervision import problem
+from .batch_job import BatchJob, batch_jobs, job_rows
+from .output_schema import OutputSchema, output_schemas, reports_of, typed_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POLL_SECONDS = 0.2
+"""Time between two looks at whether the run was asked to stop."""
+
+
+def run_batch(plan: Plan, frames: DataFrames, settings: Settings, progress: OnProgress | None, spark: Any) -> Report:
+    """Run a plan over DataFrames that have an end. A run that is stopped has written whole outputs, or nothing of
+    them, as far as the functions that write them do so."""
+    started, report = time.monotonic(), BatchReport()
+    with (
+        exhaustion_explained(),
+        stop_signals() as stop,
+        suppress(Stopped),
+        interruptions_raised(),
+        java_end_explained(stop),
+        session_for(session_of(frames, spark)) as session,
+    ):
+        stop.begin()
+        schemas = output_schemas(plan, frames)
+        for job in batch_jobs(session, plan, settings, schemas):
+            if not stop():
+                _run_stoppable(session, stop, partial(_run_job, session, job, frames, schemas, report))
+    done = report_of(plan, report.counts.by_kind, time.monotonic() - started)
+    if progress is not None:
+        progress(_progress(done))
+    return done
+
+
+def session_of(frames: DataFrames, spark: Any) -> Any:
+    """The session that a run is to use: the one that is passed in, else that of its DataFrames."""
+    if spark is not None or not frames.inputs:
+        return spark
+    return next(iter(frames.inputs.values())).frame.sparkSession
+
+
+def _progress(done: Report) -> Progress:
+    """The progress at the end of a run."""
+    read, written = sum(done.read.values()), sum(done.written.values())
+    return Progress(
+        phase="done", seconds=done.seconds, read=read, written=written, lag=0, pipeline=done.pipeline, engine="spark"
+    )
+
+
+def _run_job(
+    session: "SparkSession",
+    job: BatchJob,
+    frames: DataFrames,
+    schemas: Mapping[str, OutputSchema],
+    report: BatchReport,
+) -> None:
+    """Run a job, write its outputs once no task has failed, and add what its tasks have reported."""
+    kept: list[DataFrame] = []
+
+    def keep(rows: "DataFrame") -> "DataFrame":
+        kept.append(rows.persist())
+        return kept[-1]
+
+    try:
+        # The rows are computed once: for the reports, and for each output.
+        rows = keep(job_rows(session, job, frames, keep))
+        report.add(reports_of(rows))
+        for stream in job.outputs:
+            if stream in schemas:
+                frame = typed_frame(rows, job.shipped, stream, schemas[stream])
+                write_output(stream, frames.outputs[stream], frame, 0, frames)
+    finally:
+        for rows in kept:
+            rows.unpersist()
+
+
+def write_output(stream: str, output: DataFrameOutput, frame: "DataFrame", batch: int, frames: DataFrames) -> None:
+    """Hand the rows of a batch to the function that writes them. Raises PipelineError if it fails."""
+    try:
+        if frames.backfill is None:
+            assert output.write is not None
+            output.write(frame, batch)
+        else:
+            assert output.overwrite is not None
+            output.overwrite(frame, frames.backfill)
+    except FluvialError:
+        raise
+    except Exception as error:
+        wrong = f"the function that writes the output {stream!r} has failed: {type(error).__name__}: {reason(error)}"
+        raise PipelineError(explain(wrong, "a function that writes the rows of a batch", "correct it")) from error
+
+
+def _run_stoppable(session: "SparkSession", stop: StopRequest, work: Callable[[], None]) -> None:
+    """Do work whose jobs on Spark are cancelled if the run is asked to stop."""
+    group, context = f"fluvial-{uuid.uuid4().hex}", session.sparkContext
+    errors: list[BaseException] = []
+
+    def guarded() -> None:
+        context.setJobGroup(group, "Fluvial: batch job", interruptOnCancel=True)
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = InheritableThread(target=guarded, name=group)
+    thread.start()
+    try:
+        while thread.is_alive() and not stop():
+            thread.join(POLL_SECONDS)
+    finally:
+        if thread.is_alive():
+            context.cancelJobGroup(group)
+            thread.join()
+    if errors and not stop():
+        raise _explained(errors[0])
+
+
+def _explained(error: BaseException) -> BaseException:
+    return problem(error, 1) if isinstance(error, PySparkException | Py4JJavaError) else error

@@ -1,0 +1,227 @@
+"""From the columns of a DataFrame to messages: which expression of Spark's SQL makes each part of a message.
+
+A value travels as the stream's serde reads it. That of a record is JSON, which Spark's own `to_json` writes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import types as t
+
+from ....dsl.errors import PlanError
+from ....dsl.operators import Source
+from ....dsl.serde import Serde, type_name
+from ....dsl.validation import explain
+from ...data_frames.bindings import DataFrameInput
+from ...data_frames.columns import VALUE, Column, checked_columns, columns_of, is_record, quoted
+from .output_schema import parsed_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+KEY, TIMESTAMP = "key", "timestamp"
+"""The columns that are taken for the key and the time of messages where nothing else is said."""
+
+_JSON = "map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', {iso}, 'timestampNTZFormat', {plain})"
+_ISO = "yyyy-MM-dd''T''HH:mm:ss.SSSSSSXXX"
+_OPTIONS = _JSON.format(
+    iso=f"'{_ISO}'".replace("''", "\\'"), plain=f"'{_ISO.removesuffix('XXX')}'".replace("''", "\\'")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InputExpressions:
+    """The expressions of the parts of a message, as SQL: a `value` of bytes, a `key` of the key's own type, None for
+    messages without keys, and a `time` in ms since epoch."""
+
+    value: str
+    key: str | None
+    time: str
+
+    @property
+    def selected(self) -> list[str]:
+        """The expressions that select the columns `value`, `time` and `key`."""
+        return [f"{self.value} AS value", f"{self.time} AS time", f"{self.key or 'NULL'} AS key"]
+
+
+def input_expressions(source: Source, given: DataFrameInput) -> InputExpressions:
+    """How the columns of a DataFrame become messages of a source. Raises PlanError where they cannot."""
+    frame = _Frame(source, given)
+    return InputExpressions(frame.value(), frame.key(), frame.time())
+
+
+class _Frame:
+    """A DataFrame that is read as a source."""
+
+    def __init__(self, source: Source, given: DataFrameInput) -> None:
+        self._source, self._given = source, given
+        self._types = {field.name: field.dataType for field in given.frame.schema.fields}
+
+    def value(self) -> str:
+        declared = self._source.value
+        raw = isinstance(declared, Serde) or declared in (bytes, str)
+        if raw or self._is_encoded(declared):
+            return self._raw()
+        what = f"the DataFrame of stream {self._source.stream!r}"
+        columns = checked_columns(what, declared, "pass encoded messages in a column 'value'")
+        if not is_record(declared):
+            return self._single(columns[0])
+        expressions = list(self._fields(columns))
+        return f"cast(to_json(named_struct({', '.join(expressions)}), {_OPTIONS}) as binary)"
+
+    def _is_encoded(self, declared: Any) -> bool:
+        """Whether the DataFrame has encoded messages: bytes in a column `value` that is no field."""
+        if not isinstance(self._types.get(VALUE), t.BinaryType) or VALUE in self._given.columns:
+            return False
+        return not is_record(declared) or VALUE not in {column.name for column in columns_of(declared)}
+
+    def _raw(self) -> str:
+        expression, have = self._found(VALUE, f"stream({self._source.stream!r}, value=...) needs encoded values")
+        if not isinstance(have, t.BinaryType | t.StringType):
+            raise self._wrong(VALUE, have, "binary or string")
+        return f"cast({expression} as binary)"
+
+    def _single(self, column: Column) -> str:
+        expression, have = self._found(VALUE, "values that are no records are in a column of their own")
+        converted = self._converted(expression, have, _parsed(column.type), VALUE)
+        if column.type.startswith(("array", "map", "struct")):
+            return f"cast(to_json({converted}, {_OPTIONS}) as binary)"
+        if column.type in ("bigint", "double", "boolean"):
+            return f"cast(cast({converted} as string) as binary)"
+        raise self._wrong(VALUE, have, f"records, whose fields are columns: {column.type} is none")
+
+    def _fields(self, columns: tuple[Column, ...]) -> Iterator[str]:
+        names = {column.name for column in columns}
+        for name in self._given.columns:
+            if name not in names:
+                wrong = f"columns= names {name!r}, where {type_name(self._source.value)} has {', '.join(names)}"
+                raise self._error(wrong, "a field of the type of values", "correct the name")
+        for column in columns:
+            if column.name not in self._types and column.name not in self._given.columns:
+                if not column.required:
+                    continue
+                wrong = f"no column for the field {column.name!r} of {type_name(self._source.value)}"
+                remedy = f"select one, or say which: DataFrameInput(frame, columns={{{column.name!r}: '...'}})"
+                raise self._error(wrong, f"a column {column.name} {column.type}", remedy)
+            expression, have = self._found(column.name, "")
+            yield f"'{column.name}', {self._converted(expression, have, _parsed(column.type), column.name)}"
+
+    def key(self) -> str | None:
+        declared = self._source.key
+        if declared is None:
+            if self._given.key is not None:
+                wrong = f"key={self._given.key!r}, where the stream has no keys"
+                raise self._error(wrong, "a stream with keys", f"write stream({self._source.stream!r}, key=str)")
+            return None
+        if self._given.key is None and KEY not in self._types:
+            wrong = f"no column 'key', where the stream has keys of type {type_name(declared)}"
+            raise self._error(wrong, "a column of the key", "say which: DataFrameInput(frame, key='...')")
+        expression, have = self._typed(self._given.key) if self._given.key else (quoted(KEY), self._types[KEY])
+        if isinstance(declared, Serde):
+            return self._key_as(expression, have, t.BinaryType())
+        wanted = {str: t.StringType(), bytes: t.BinaryType(), int: t.LongType()}.get(declared)
+        if wanted is None:
+            raise self._error(
+                f"keys of type {type_name(declared)}", "str, bytes or int", "make the key in partition_by"
+            )
+        return self._key_as(expression, have, wanted)
+
+    def _key_as(self, expression: str, have: t.DataType, wanted: t.DataType) -> str:
+        # Kafka's own source has keys as bytes, which are text as UTF-8.
+        if isinstance(have, t.BinaryType) and isinstance(wanted, t.StringType):
+            return f"cast({expression} as string)"
+        return self._converted(expression, have, wanted, KEY)
+
+    def time(self) -> str:
+        if self._given.timestamp is not None:
+            expression, have = self._typed(self._given.timestamp)
+        elif TIMESTAMP in self._types and not (self._source.timestamp and not _is_time(self._types[TIMESTAMP])):
+            expression, have = quoted(TIMESTAMP), self._types[TIMESTAMP]
+        elif self._source.timestamp is not None:
+            return "0L"  # the stream's own function finds the time
+        else:
+            expected = "a column of each message's time"
+            remedy = "say which: DataFrameInput(frame, timestamp='...'); or declare stream(..., timestamp=...)"
+            raise self._error("no column 'timestamp'", expected, remedy)
+        if _is_time(have):
+            return f"unix_millis(cast({expression} as timestamp))"
+        if isinstance(have, t.IntegralType):
+            return f"cast({expression} as bigint)"
+        raise self._wrong(self._given.timestamp or TIMESTAMP, have, "a timestamp, a date, or ms since epoch")
+
+    def _found(self, name: str, why: str) -> tuple[str, t.DataType]:
+        """The expression of a field's column, and its type."""
+        given = self._given.columns.get(name)
+        if given is not None:
+            return self._typed(given)
+        if name not in self._types:
+            raise self._error(f"no column {name!r}; it has {', '.join(self._types)}", why, "select one of that name")
+        return quoted(name), self._types[name]
+
+    def _typed(self, expression: str) -> tuple[str, t.DataType]:
+        """An expression of the user's, and its type."""
+        try:
+            selected: DataFrame = self._given.frame.selectExpr(f"({expression}) AS one")
+            return f"({expression})", selected.schema.fields[0].dataType
+        except PySparkException as error:
+            wrong = f"{expression!r} cannot be selected: {str(error).partition(chr(10))[0]}"
+            raise self._error(wrong, "a column, or an expression of Spark's SQL", "correct it") from error
+
+    def _converted(self, expression: str, have: t.DataType, want: t.DataType, path: str) -> str:
+        """An expression whose JSON the type of values reads."""
+        if isinstance(want, t.ArrayType) and isinstance(have, t.ArrayType):
+            inner = self._converted("one", have.elementType, want.elementType, f"{path}[]")
+            return expression if inner == "one" else f"transform({expression}, one -> {inner})"
+        if isinstance(want, t.MapType) and isinstance(have, t.MapType) and isinstance(have.keyType, t.StringType):
+            inner = self._converted("one", have.valueType, want.valueType, f"{path}[]")
+            return expression if inner == "one" else f"transform_values({expression}, (name, one) -> {inner})"
+        if isinstance(want, t.StructType) and isinstance(have, t.StructType):
+            return self._converted_struct(expression, have, want, path)
+        if isinstance(want, t.LongType) and _is_time(have):
+            return f"unix_millis(cast({expression} as timestamp))"
+        if any(isinstance(want, wanted) and isinstance(have, taken) for wanted, taken in _TAKEN):
+            return expression
+        raise self._wrong(path, have, want.simpleString())
+
+    def _converted_struct(self, expression: str, have: t.StructType, want: t.StructType, path: str) -> str:
+        there = {field.name: field.dataType for field in have.fields}
+        parts: list[str] = []
+        for field in want.fields:
+            if field.name in there:
+                inner = f"{expression}.{quoted(field.name)}"
+                found = self._converted(inner, there[field.name], field.dataType, f"{path}.{field.name}")
+                parts.append(f"'{field.name}', {found}")
+        return f"if({expression} IS NULL, NULL, named_struct({', '.join(parts)}))"
+
+    def _wrong(self, path: str, have: t.DataType, expected: str) -> PlanError:
+        wrong = f"the column {path!r} is of type {have.simpleString()}"
+        return self._error(
+            wrong, expected, f"convert it: DataFrameInput(frame, columns={{{path!r}: 'cast(... as ...)'}})"
+        )
+
+    def _error(self, wrong: str, expected: str, remedy: str) -> PlanError:
+        text = f"the DataFrame of stream {self._source.stream!r}: {wrong}"
+        return PlanError(explain(text, expected, remedy, self._source.origin))
+
+
+_TAKEN: tuple[tuple[type[t.DataType], Any], ...] = (
+    (t.LongType, t.IntegralType),
+    (t.DoubleType, (t.FloatType, t.DoubleType, t.IntegralType)),
+    (t.StringType, (t.StringType, t.CharType, t.VarcharType)),
+    (t.BinaryType, t.BinaryType),
+    (t.BooleanType, t.BooleanType),
+    (t.TimestampType, (t.TimestampType, t.TimestampNTZType)),
+    (t.DateType, t.DateType),
+    (t.DecimalType, (t.DecimalType, t.IntegralType)),
+)
+"""The types of columns that are taken for a field, by the type that it has itself."""
+
+
+def _is_time(type_: t.DataType) -> bool:
+    return isinstance(type_, t.TimestampType | t.TimestampNTZType | t.DateType)
+
+
+def _parsed(text: str) -> t.DataType:
+    return parsed_schema(f"`one` {text}").fields[0].dataType

@@ -1,0 +1,328 @@
+"""DataFrames of Spark's as inputs and outputs of runs: streaming ones, and batch jobs over those that have an end."""
+
+import gzip
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from engines.targets import contents, write
+from examples import visitor_sessions
+from explained import assert_explains, error_of
+from fluvial.dsl import (
+    MessageError,
+    Pipeline,
+    PipelineError,
+    PlanError,
+    UnsupportedError,
+    collect,
+    count,
+    dead_letter,
+    tumbling,
+)
+from fluvial.dsl.message import Record
+from fluvial.planner import Settings
+from fluvial.runtime import DataFrameInput, DataFrameOutput, Report, run, start, to_dataframe
+from fluvial.runtime.systems import KafkaSystem, LogSystem
+from kafka.broker import Broker
+from oracle.interpreter import run_oracle
+from oracle.visits import DATA, in_order, sessions
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+
+MINUTE = timedelta(minutes=1)
+START = 1_700_000_000_000
+SMALL = Settings(spark_buckets=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """A click; `at` is in ms since epoch."""
+
+    user: str
+    at: int
+    url: str = "/"
+
+
+def user_of(click: Click) -> str:
+    return click.user
+
+
+def time_of(click: Click) -> int:
+    return click.at
+
+
+def busy(name: str = "busy") -> Pipeline:
+    """The clicks of each user and minute, in their order."""
+    pipeline = Pipeline(name)
+    clicks = pipeline.stream("clicks", value=Click, timestamp=time_of)
+    keyed = clicks.partition_by(user_of, id="by-user", key_type=str)
+    keyed.window(tumbling(MINUTE), collect(), id="minutes").send_to("minutes")
+    return pipeline
+
+
+def clicks_of(numbers: Iterable[int]) -> list[Click]:
+    return [Click(f"u{number % 7}", START + 997 * number) for number in numbers]
+
+
+def frame_of(spark: "SparkSession", numbers: Iterable[int]) -> "DataFrame":
+    """Clicks as rows, the last one first."""
+    rows = [(click.user, click.at) for click in clicks_of(numbers)][::-1]
+    return spark.createDataFrame(rows, "user string, at long").repartition(3)
+
+
+def wanted(numbers: Iterable[int]) -> Counter[Any]:
+    """The clicks of each user and minute, by the oracle."""
+    records: list[Record] = [(None, msgspec.json.encode(click), 0, ()) for click in clicks_of(numbers)]
+    panes = (
+        msgspec.json.decode(message.value or b"") for message in run_oracle(busy(), {"clicks": [records]})["minutes"]
+    )
+    return Counter((pane["key"], pane["window"]["start"], tuple(one["at"] for one in pane["value"])) for pane in panes)
+
+
+class Kept:
+    """What an output was given, by batch."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[Any]] = {}
+
+    def __call__(self, frame: "DataFrame", batch: int) -> None:
+        self.batches[batch] = [row.asDict(recursive=True) for row in frame.collect()]
+
+    @property
+    def rows(self) -> list[Any]:
+        return [row for rows in self.batches.values() for row in rows]
+
+    @property
+    def minutes(self) -> Counter[Any]:
+        return Counter(
+            (row["key"], row["window"]["start"], tuple(one["at"] for one in row["value"])) for row in self.rows
+        )
+
+
+def written_on(directory: Path, numbers: Iterable[int], spark: "SparkSession") -> None:
+    """Add a file with clicks to a folder that a stream reads."""
+    frame_of(spark, numbers).coalesce(1).write.mode("append").parquet(str(directory))
+
+
+def stream_of(spark: "SparkSession", directory: Path) -> "DataFrame":
+    return spark.readStream.schema("user string, at long").option("maxFilesPerTrigger", 1).parquet(str(directory))
+
+
+def test_a_stream_of_files_goes_on_from_run_to_run_and_needs_no_system(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kept, files = Kept(), tmp_path / "clicks"
+    settings = Settings(spark_buckets=2, state_dir=f"file://{tmp_path}/state")
+
+    def once(until: Any) -> Report:
+        frames = {"clicks": stream_of(spark, files)}
+        return run(busy(), engine="spark", inputs=frames, outputs={"minutes": kept}, until=until, settings=settings)
+
+    written_on(files, range(150), spark)
+    written_on(files, range(150, 300), spark)
+    first = once("caught-up")
+    assert first.read["clicks"] == 300
+    assert set(kept.minutes) < set(wanted(range(300)))
+    written_on(files, range(300, 400), spark)
+    second = once("end")
+    assert second.read["clicks"] == 100
+    assert kept.minutes == wanted(range(400))
+    assert not (tmp_path / ".fluvial").exists()
+
+
+def test_a_batch_that_was_cut_off_comes_again_with_its_number_and_its_rows(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    files, seen = tmp_path / "clicks", []
+    settings = Settings(spark_buckets=2, state_dir=str(tmp_path / "state"))
+    written_on(files, range(200), spark)
+
+    def fails_once(frame: "DataFrame", batch: int) -> None:
+        rows = sorted(map(str, frame.collect()))
+        seen.append((batch, rows))
+        if rows and len(seen) == len({number for number, _ in seen}):
+            raise RuntimeError("the table is locked")
+
+    def once() -> Report:
+        frames = {"clicks": stream_of(spark, files)}
+        return run(
+            busy(), engine="spark", inputs=frames, outputs={"minutes": fails_once}, until="end", settings=settings
+        )
+
+    raised = error_of(once, PipelineError)
+    assert "the output 'minutes' has failed: RuntimeError: the table is locked" in str(raised)
+    once()
+    written = [one for one in seen if one[1]]
+    assert written[0] == written[1]
+    assert dict(written).keys() >= {written[0][0]}
+
+
+def test_frames_go_with_streams_of_a_system_on_both_sides(spark: "SparkSession", tmp_path: Path) -> None:
+    system = LogSystem(tmp_path / "log", fsync=False)
+    others: list[Record] = [(None, msgspec.json.encode(click), 0, ()) for click in clicks_of(range(100, 200))]
+    write(system, {"others": [others]})
+    pipeline = Pipeline("both")
+    clicks = pipeline.stream("clicks", value=Click, timestamp=time_of)
+    merged = clicks.merge(pipeline.stream("others", value=Click, timestamp=time_of))
+    counts = merged.partition_by(user_of, id="by-user", key_type=str).window(tumbling(MINUTE), count(), id="counts")
+    counts.send_to("counts")
+    counts.map(lambda pane: pane.value).send_to("numbers", value=int)
+    kept = Kept()
+    written_on(tmp_path / "clicks", range(100), spark)
+    frames = {"clicks": stream_of(spark, tmp_path / "clicks")}
+    report = run(
+        pipeline,
+        engine="spark",
+        system=system,
+        inputs=frames,
+        outputs={"numbers": kept},
+        until="end",
+        settings=SMALL,
+    )
+    assert (report.read["clicks"], report.read["others"]) == (100, 100)
+    panes = [msgspec.json.decode(record[1] or b"") for record in contents(system, "counts")]
+    assert sum(pane["value"] for pane in panes) == 200
+    assert sorted(row["value"] for row in kept.rows) == sorted(pane["value"] for pane in panes)
+    assert "numbers" not in system.admin().streams()
+
+
+def test_a_rate_of_rows_into_a_table_in_memory_and_sql_over_it(spark: "SparkSession", tmp_path: Path) -> None:
+    pipeline = Pipeline("rate")
+    numbers = pipeline.stream("numbers", value=int)
+    numbers.map(even).send_to("even")
+    rate = spark.readStream.format("rate").option("rowsPerSecond", 200).load()
+    seen: list[int] = []
+
+    def note(frame: "DataFrame", _: int) -> None:
+        frame.createOrReplaceTempView("even")
+        (counted,) = frame.sparkSession.sql("select count(*) from even where value").collect()
+        seen.append(counted[0])
+
+    settings = Settings(state_dir=str(tmp_path))
+    with start(pipeline, engine="spark", inputs={"numbers": rate}, outputs={"even": note}, settings=settings) as handle:
+        wait_until(lambda: sum(seen) > 100, "rows in several batches", seconds=60)
+        wait_until(lambda: bool(handle.queries and handle.queries[0].recentProgress), "progress of the query")
+        observed = handle.queries[0].recentProgress[-1].observedMetrics
+    assert "messages_processed numbers" in observed["fluvial"].asDict()
+
+
+def even(number: int) -> bool:
+    return number % 2 == 0
+
+
+@pytest.mark.kafka
+def test_a_kafka_frame_of_the_user_s_has_encoded_messages_in_it(
+    spark: "SparkSession", broker: Broker, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic(2)
+    records: list[Record] = [(b"k", msgspec.json.encode(click), START, ()) for click in clicks_of(range(100))]
+    write(KafkaSystem(broker.address), {name: [records[0::2], records[1::2]]})
+    options = {"kafka.bootstrap.servers": broker.address, "subscribe": name, "startingOffsets": "earliest"}
+    frame = spark.readStream.format("kafka").options(**options).load()
+    kept, settings = Kept(), Settings(spark_buckets=2, state_dir=str(tmp_path))
+    run(busy(), engine="spark", inputs={"clicks": frame}, outputs={"minutes": kept}, until="end", settings=settings)
+    assert kept.minutes == wanted(range(100))
+
+
+def test_a_batch_job_writes_what_the_oracle_does_whatever_the_order_of_its_rows(spark: "SparkSession") -> None:
+    kept = Kept()
+    frames = {"clicks": frame_of(spark, range(400))}
+    report = run(busy(), engine="spark", inputs=frames, outputs={"minutes": kept}, settings=SMALL)
+    assert kept.minutes == wanted(range(400))
+    assert report.read == {"clicks": 400, "busy-by-user": 400}
+    assert report.written["minutes"] == len(kept.rows)
+
+
+@pytest.mark.skipif(not DATA.exists(), reason=f"{DATA.name} is not beside the repository")
+def test_the_real_log_as_a_batch_job_has_the_sessions_of_a_run(spark: "SparkSession") -> None:
+    with gzip.open(DATA) as file:
+        lines = file.read().decode().splitlines()
+    frame, kept, letters = spark.read.text(str(DATA)), Kept(), Kept()
+    outputs = {"sessions": kept, "visitor-sessions-dead-letters": letters}
+    run(visitor_sessions.pipeline, engine="spark", inputs={"access-log": frame}, outputs=outputs, settings=SMALL)
+    assert in_order(kept.rows) == in_order(sessions(lines))
+    assert len(letters.rows) == 1
+
+
+def test_rows_go_to_a_database_and_come_back(spark: "SparkSession", tmp_path: Path) -> None:
+    url = f"jdbc:derby:{tmp_path}/rows;create=true"
+
+    def to_table(frame: "DataFrame", _: int) -> None:
+        flat = frame.selectExpr("key", "window.start", "size(value) AS clicks", "at")
+        flat.write.jdbc(url, "minutes", mode="append")
+
+    output = DataFrameOutput(to_table, timestamp="at")
+    run(busy(), engine="spark", inputs={"clicks": frame_of(spark, range(200))}, outputs={"minutes": output})
+    read = spark.read.jdbc(url, "minutes")
+    found = Counter((row["key"], row["start"], row["clicks"]) for row in read.collect())
+    assert found == Counter((key, begun, len(times)) for key, begun, times in wanted(range(200)))
+    assert {row["at"] for row in read.collect()} == {
+        datetime.fromtimestamp((begun + 59_999) / 1000, UTC).replace(tzinfo=None) for _, begun, _ in wanted(range(200))
+    }
+
+
+def test_a_stream_as_a_frame_goes_on_in_sql_in_the_user_s_session(spark: "SparkSession") -> None:
+    minutes = to_dataframe(busy(), "minutes", inputs={"clicks": frame_of(spark, range(200))}, key="who", settings=SMALL)
+    minutes.createOrReplaceTempView("minutes")
+    (row,) = spark.sql("select sum(size(value)), count(distinct who) from minutes").collect()
+    assert tuple(row) == (200, 7)
+
+
+def test_a_streaming_frame_is_possible_before_any_shuffle_alone(spark: "SparkSession", tmp_path: Path) -> None:
+    pipeline = busy()
+    pipeline_clicks = Pipeline("urls")
+    pipeline_clicks.stream("clicks", value=Click, timestamp=time_of).map(url_of).send_to("urls")
+    written_on(tmp_path / "clicks", range(50), spark)
+    frames = {"clicks": stream_of(spark, tmp_path / "clicks")}
+    urls = to_dataframe(pipeline_clicks, "urls", inputs=frames)
+    query = urls.writeStream.format("memory").queryName("urls").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert [row[0] for row in spark.table("urls").collect()] == ["/"] * 50
+    raised = error_of(lambda: to_dataframe(pipeline, "minutes", inputs=frames), UnsupportedError)
+    assert_explains(raised, "a streaming DataFrame of 'minutes', which comes from behind a shuffle", None, "no state")
+
+
+def url_of(click: Click) -> str:
+    return click.url
+
+
+def test_a_message_that_fails_ends_the_job_before_anything_is_written(spark: "SparkSession") -> None:
+    kept = Kept()
+    frame = frame_of(spark, range(50)).selectExpr("if(at % 5 = 0, NULL, user) AS user", "at")
+    raised = error_of(
+        lambda: run(busy(), engine="spark", inputs={"clicks": frame}, outputs={"minutes": kept}), MessageError
+    )
+    assert "stream clicks failed on the message at clicks, partition 0" in str(raised)
+    assert not kept.batches
+
+
+def test_messages_that_fail_go_to_the_frame_of_dead_letters(spark: "SparkSession") -> None:
+    pipeline = Pipeline("busy", on_error=dead_letter())
+    pipeline.stream("clicks", value=Click, timestamp=time_of).map(url_of).send_to("urls")
+    frame = spark.createDataFrame([("ann", 1), (None, 2)], "user string, at long")
+    urls, letters = Kept(), Kept()
+    run(pipeline, engine="spark", inputs={"clicks": frame}, outputs={"urls": urls, "busy-dead-letters": letters})
+    assert [row["value"] for row in urls.rows] == ["/"]
+    assert [msgspec.json.decode(row["value"]) for row in letters.rows] == [{"user": None, "at": 2}]
+
+
+def test_the_local_engine_has_no_frames(spark: "SparkSession") -> None:
+    raised = error_of(lambda: run(busy(), inputs={"clicks": frame_of(spark, range(2))}), UnsupportedError)
+    assert_explains(raised, "inputs= and outputs= with engine='local'", None, "the engine that has DataFrames", "spark")
+
+
+def test_columns_that_do_not_fit_are_refused_before_anything_runs(spark: "SparkSession") -> None:
+    frame = DataFrameInput(frame_of(spark, range(2)), columns={"user": "at"})
+    raised = error_of(lambda: to_dataframe(busy(), "minutes", inputs={"clicks": frame}), PlanError)
+    assert_explains(raised, "the column 'user' is of type bigint", None, "string", "cast")
