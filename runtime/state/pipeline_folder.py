@@ -4,6 +4,7 @@ The local engine has a folder for each store, on Kafka below that of the contain
 that of a stage.
 """
 
+import re
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,13 +16,15 @@ from .checkpoint_path import CheckpointPath
 Folder = TypeVar("Folder", bound=CheckpointPath)
 
 _OF_A_QUERY = ("query", "starts", "spark")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""How a URL begins: Hadoop takes `dbfs:/x` and `hdfs:/x` for its own default host."""
 _ON_KAFKA = Path(".fluvial", "kafka", "spark")
 _REMOVING = ".removing-queries"
 
 
 def remote_folder(settings: Settings) -> str | None:
     """The URL of `state_dir` if it is one: of a folder on a file system that Spark alone reaches."""
-    return settings.state_dir if settings.state_dir is not None and "://" in settings.state_dir else None
+    return settings.state_dir if settings.state_dir is not None and _URL.match(settings.state_dir) else None
 
 
 def queries_folder(system: System, settings: Settings) -> Path | None:

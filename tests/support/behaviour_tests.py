@@ -222,10 +222,6 @@ BEHAVIOUR_TESTS: Rows = {
     ),
     "runtime/spark/worker/source_level.py": ("tests/runtime/spark/lowering/test_lowering.py",),
     "runtime/spark/worker/task_sinks.py": ("tests/runtime/spark/worker/test_output_router.py",),
-    "runtime/state/pipeline_folder.py": (
-        "tests/runtime/preflight/test_other_engine.py",
-        "tests/runtime/test_pipeline_reset.py",
-    ),
     "runtime/state/read_only.py": ("tests/runtime/state/test_rocksdb.py",),
     "runtime/systems/errors.py": ("tests/runtime/systems/test_memory.py", "tests/systems/test_publishing_contract.py"),
     "runtime/state/checkpoint_path.py": ("tests/runtime/spark/test_hadoop_path.py",),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -38,6 +38,8 @@ from .written_counts import add_counts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+MOST_QUERIES = 16
+"""The number of queries whose markers a worker process keeps a client for."""
 LONGEST = timedelta(minutes=5)
 """How long a transaction may take that meets no errors: it has the share of one task in one batch."""
 
@@ -100,7 +102,7 @@ def _cluster(_: int, settings: str) -> Cluster:
     return Cluster(parse_settings(settings))
 
 
-@cache
+@lru_cache(maxsize=MOST_QUERIES)
 def _markers(process: int, settings: str, group: str) -> BatchMarkers:
     return BatchMarkers(_cluster(process, settings), group)
 

@@ -110,7 +110,8 @@ def _lapsed(settings: KafkaSettings, transactional_id: str) -> SystemProblem:
     wrong = f"{settings.url} has ended a transaction of {transactional_id!r} that was open for longer than its "
     wrong += "transaction.timeout.ms; what was not committed is dropped, and is read again after a start"
     expected = "a process that does not stand still for so long, and has its transactional id for itself"
-    remedy = "start it again; if that comes back, raise transaction.timeout.ms among the settings of the client"
+    remedy = "start it again; if that comes back, raise transaction.timeout.ms among the settings of the client, or "
+    remedy += "write less at a time: on Spark by a smaller spark_batch_records"
     return SystemProblem(explain(wrong, expected, remedy, at=settings.url))
 
 
