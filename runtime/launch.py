@@ -143,7 +143,8 @@ def prepared(
     if until not in get_args(Until):
         remedy = 'write until="stopped", until="caught-up" or until="end"'
         raise UsageError(explain(f"until={until!r}", '"stopped", "caught-up" or "end"', remedy))
-    if spark is None or isinstance(spark, str):  # a session of the user's shows that all requirements are met
+    # A session of the user's, or a DataFrame, shows that all requirements are met.
+    if not frames.inputs and (spark is None or isinstance(spark, str)):
         check_requirements(engine)
     run_plan: Callable[..., Report] = _engine(engine).run
     streams = open_system(system)

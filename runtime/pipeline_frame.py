@@ -10,7 +10,6 @@ from ..dsl.verb_calls import explained_call
 from ..planner.planner import plan_on
 from ..planner.settings import Settings
 from .data_frames.bindings import Backfill, DataFrameOutput, check_streams, data_frames
-from .preflight.requirements import check_requirements
 
 
 @partial(explained_call, error=UsageError)
@@ -37,7 +36,6 @@ def to_dataframe(
 
     >>> visits = to_dataframe(pipeline, "visits", inputs={"clicks": spark.read.parquet("clicks")})  # doctest: +SKIP
     """
-    check_requirements("spark")
     frames = data_frames(inputs, {stream: DataFrameOutput(_unused, _unused, value, key, timestamp)}, backfill)
     settings = Settings() if settings is None else settings
     plan = plan_on(pipeline, dict.fromkeys([*frames.inputs, stream], 1), settings)

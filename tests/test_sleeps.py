@@ -14,6 +14,7 @@ PAUSES = {
     "faults/test_deaths_on_spark.py": "when a run is killed",
     "runtime/local/test_slices.py": "a user's function that takes its time",
     "runtime/spark/query/test_batch_sizing.py": "a user's function that takes its time",
+    "spark_engine/test_data_frames.py": "a user's function that takes its time",
     "spark_engine/test_state_on_other_file_systems.py": "when a run is killed",
     "runtime/process/test_signals.py": "until the signal comes that is tested",
     "support/faults/stoppable.py": "a user's function that hangs",

@@ -7,14 +7,15 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from ...dsl.errors import UsageError
+from ...dsl.errors import UnsupportedError, UsageError
 from ...dsl.validation import explain, require
 from ...dsl.verb_calls import explained_call
 from ...planner.plan import Plan, PlannedStream
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-_MODULES = ("pyspark.sql.dataframe", "pyspark.sql.classic.dataframe")
+_CONNECT = "pyspark.sql.connect."
+_MODULES = ("pyspark.sql.dataframe", "pyspark.sql.classic.dataframe", f"{_CONNECT}dataframe")
 _TEXT = 'a text, such as "at" or "unix_millis(seen)"'
 
 
@@ -218,9 +219,12 @@ def _check_frame(what: str, frame: object) -> None:
     module = type(frame).__module__
     good = type(frame).__name__ == "DataFrame" and module in _MODULES
     remedy = "pass what spark.read or spark.readStream returns"
-    if module.startswith("pyspark.sql.connect"):
-        remedy = "make it in a session of this process; Spark Connect is not supported"
     require(good, UsageError, f"{what}: {type(frame).__name__} of {module}", "a DataFrame of PySpark", remedy)
+
+
+def is_of_connect(given: object) -> bool:
+    """Whether a DataFrame, or a session, is one of Spark Connect: this process has no Spark then, but a server's."""
+    return type(given).__module__.startswith(_CONNECT)
 
 
 def check_streams(plan: Plan, frames: DataFrames, *, all_outputs: bool = True) -> None:
@@ -237,8 +241,23 @@ def check_streams(plan: Plan, frames: DataFrames, *, all_outputs: bool = True) -
                 verb = "reads" if what == "inputs" else "writes"
                 wrong = f"{what}: {name!r}, where pipeline {plan.name!r} {verb} {', '.join(known) or 'nothing'}"
                 raise UsageError(explain(wrong, "the name of such a stream", "correct the name", plan.pipeline.origin))
+    if all_outputs:
+        _check_connect(plan, frames)
     if frames.bounded or not all_outputs:
         _check_batch(plan, frames, read, written if all_outputs else [])
+
+
+def _check_connect(plan: Plan, frames: DataFrames) -> None:
+    """Refuse a streaming query on Spark Connect."""
+    for name, one in frames.inputs.items():
+        if is_of_connect(one.frame) and not one.bounded:
+            wrong = (
+                f"inputs: {name!r} is a streaming DataFrame of Spark Connect, by which a run cannot tell Spark's tasks "
+            )
+            wrong += "the time of each batch"
+            remedy = "run it in a program of spark-submit's; or read it with spark.read, as a batch job"
+            expected = "a streaming DataFrame of a session of this process"
+            raise UnsupportedError(explain(wrong, expected, remedy, plan.pipeline.origin))
 
 
 def _check_batch(plan: Plan, frames: DataFrames, read: list[str], written: list[PlannedStream]) -> None:

@@ -31,8 +31,9 @@ from ..systems.provisioning import make_streams
 from .atomic_file import refusals_explained
 from .connectors.kafka import KafkaConnection
 from .connectors.log import LogConnection
-from .frames.batch_run import run_batch, session_of
+from .frames.batch_run import run_batch
 from .frames.connection import FrameConnection, NoSystem
+from .frames.job_session import session_of
 from .frames.output_schema import OutputSchema, output_schemas
 from .hadoop_path import HadoopPath
 from .lowering.lowering import components, has_loop

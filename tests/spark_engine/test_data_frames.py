@@ -1,6 +1,7 @@
 """DataFrames of Spark's as inputs and outputs of runs: streaming ones, and batch jobs over those that have an end."""
 
 import gzip
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -315,6 +316,23 @@ def test_messages_that_fail_go_to_the_frame_of_dead_letters(spark: "SparkSession
     run(pipeline, engine="spark", inputs={"clicks": frame}, outputs={"urls": urls, "busy-dead-letters": letters})
     assert [row["value"] for row in urls.rows] == ["/"]
     assert [msgspec.json.decode(row["value"]) for row in letters.rows] == [{"user": None, "at": 2}]
+
+
+def slow(click: Click) -> str:
+    time.sleep(1)
+    return click.url
+
+
+def test_a_job_that_is_stopped_ends_within_its_tasks_and_writes_nothing(spark: "SparkSession") -> None:
+    pipeline = Pipeline("slow")
+    pipeline.stream("clicks", value=Click, timestamp=time_of).map(slow).send_to("urls")
+    kept, frame = Kept(), frame_of(spark, range(600))
+    handle = start(pipeline, engine="spark", inputs={"clicks": frame}, outputs={"urls": kept})
+    wait_until(lambda: spark.sparkContext.statusTracker().getActiveStageIds(), "tasks that run")
+    began = time.monotonic()
+    handle.stop()
+    assert time.monotonic() - began < 60  # of the 300 s that its tasks would take
+    assert not kept.batches
 
 
 def test_the_local_engine_has_no_frames(spark: "SparkSession") -> None:

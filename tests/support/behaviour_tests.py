@@ -194,6 +194,10 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/spark_engine/test_data_frames.py",
         "tests/spark_engine/test_backfill.py",
     ),
+    "runtime/spark/frames/job_session.py": (
+        "tests/spark_engine/test_data_frames.py",
+        "tests/spark_engine/test_connect.py",
+    ),
     "runtime/spark/frames/output_schema.py": ("tests/spark_engine/test_data_frames.py",),
     "runtime/spark/lowering/levels.py": (
         "tests/runtime/spark/connectors/test_published_batches.py",

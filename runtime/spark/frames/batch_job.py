@@ -21,13 +21,14 @@ from ..batch_times import StreamTime
 from ..key_buckets import KeyBuckets, default_count
 from ..lowering.levels import Levels
 from ..lowering.lowering import components, levels
-from ..lowering.packaging import PlanBundle, add_shipped_plan, pack
+from ..lowering.packaging import PlanBundle
 from ..lowering.shipped_plan import ShippedPlan
 from ..query.repartitioning import check_tasks
 from ..query.stage_times import StageTimes
 from ..worker.batch_level import SORTED, SPARK_SCHEMA, JobTimes, batch_level, timed_batch
 from ..worker.outputs import RowOutputs
 from .input_rows import input_rows
+from .job_session import cores_of, shipped
 from .output_schema import OutputSchema, reports_of
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _job(
     settings: Settings,
     schemas: dict[str, OutputSchema],
 ) -> BatchJob:
-    cores = session.sparkContext.defaultParallelism
+    cores = cores_of(session)
     buckets = KeyBuckets(settings.spark_buckets or default_count(cores))
     check_tasks(settings.spark_shuffle_partitions, buckets, plan.pipeline.origin)
     of_levels = levels(plan, stages, buckets.count)
@@ -89,7 +90,7 @@ def _job(
         by_time=frozenset(of_levels.of_stream),
     )
     tasks = settings.spark_shuffle_partitions or buckets.partitions(cores)
-    return BatchJob(plan, of_levels, buckets, add_shipped_plan(pack(bundle), session), tasks)
+    return BatchJob(plan, of_levels, buckets, shipped(session, bundle), tasks)
 
 
 def job_rows(

@@ -5,17 +5,17 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 
 from ....dsl.errors import FluvialError, PipelineError
 from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ....planner.settings import Settings
-from ...data_frames.bindings import DataFrameOutput, DataFrames
+from ...data_frames.bindings import DataFrames
 from ...process.interruptions import interruptions_raised
 from ...process.resource_limits import exhaustion_explained
 from ...process.signals import stop_signals
@@ -24,9 +24,9 @@ from ...report import OnProgress, Progress, Report
 from ..batch_report import BatchReport
 from ..query.java_process import java_end_explained, reason
 from ..query.progress import report_of
-from ..query.session import session_for
 from ..query.supervision import problem
 from .batch_job import BatchJob, batch_jobs, job_rows
+from .job_session import begin_group, cancel_group, job_session
 from .output_schema import OutputSchema, output_schemas, reports_of, typed_frame
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def run_batch(plan: Plan, frames: DataFrames, settings: Settings, progress: OnPr
         suppress(Stopped),
         interruptions_raised(),
         java_end_explained(stop),
-        session_for(session_of(frames, spark)) as session,
+        job_session(frames, spark) as session,
     ):
         stop.begin()
         schemas = output_schemas(plan, frames)
@@ -57,13 +57,6 @@ def run_batch(plan: Plan, frames: DataFrames, settings: Settings, progress: OnPr
     if progress is not None:
         progress(_progress(done))
     return done
-
-
-def session_of(frames: DataFrames, spark: Any) -> Any:
-    """The session that a run is to use: the one that is passed in, else that of its DataFrames."""
-    if spark is not None or not frames.inputs:
-        return spark
-    return next(iter(frames.inputs.values())).frame.sparkSession
 
 
 def _progress(done: Report) -> Progress:
@@ -95,14 +88,15 @@ def _run_job(
         for stream in job.outputs:
             if stream in schemas:
                 frame = typed_frame(rows, job.shipped, stream, schemas[stream])
-                write_output(stream, frames.outputs[stream], frame, 0, frames)
+                write_output(job.plan, stream, frames, frame, 0)
     finally:
         for rows in kept:
             rows.unpersist()
 
 
-def write_output(stream: str, output: DataFrameOutput, frame: "DataFrame", batch: int, frames: DataFrames) -> None:
+def write_output(plan: Plan, stream: str, frames: DataFrames, frame: "DataFrame", batch: int) -> None:
     """Hand the rows of a batch to the function that writes them. Raises PipelineError if it fails."""
+    output = frames.outputs[stream]
     try:
         if frames.backfill is None:
             assert output.write is not None
@@ -114,29 +108,30 @@ def write_output(stream: str, output: DataFrameOutput, frame: "DataFrame", batch
         raise
     except Exception as error:
         wrong = f"the function that writes the output {stream!r} has failed: {type(error).__name__}: {reason(error)}"
-        raise PipelineError(explain(wrong, "a function that writes the rows of a batch", "correct it")) from error
+        expected = "a function that writes the rows of a batch"
+        raise PipelineError(explain(wrong, expected, "correct it", plan.pipeline.origin)) from error
 
 
 def _run_stoppable(session: "SparkSession", stop: StopRequest, work: Callable[[], None]) -> None:
     """Do work whose jobs on Spark are cancelled if the run is asked to stop."""
-    group, context = f"fluvial-{uuid.uuid4().hex}", session.sparkContext
+    tag = f"fluvial-{uuid.uuid4().hex}"
     errors: list[BaseException] = []
 
     def guarded() -> None:
-        context.setJobGroup(group, "Fluvial: batch job", interruptOnCancel=True)
+        begin_group(session, tag)
         try:
             work()
         except BaseException as error:
             errors.append(error)
 
-    thread = InheritableThread(target=guarded, name=group)
+    thread = Thread(target=guarded, name=tag)
     thread.start()
     try:
         while thread.is_alive() and not stop():
             thread.join(POLL_SECONDS)
     finally:
         if thread.is_alive():
-            context.cancelJobGroup(group)
+            cancel_group(session, tag)
             thread.join()
     if errors and not stop():
         raise _explained(errors[0])

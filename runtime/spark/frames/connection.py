@@ -123,7 +123,7 @@ class FrameSink:
             reports_of(kept)
             for stream, schema in self._schemas.items():
                 frame = typed_frame(kept, self._query.shipped, stream, schema)
-                write_output(stream, self._frames.outputs[stream], frame, batch, self._frames)
+                write_output(self._query.plan, stream, self._frames, frame, batch)
             return self._inner.run(kept.where(f"level <> {FRAMES}"), batch)
         finally:
             kept.unpersist()

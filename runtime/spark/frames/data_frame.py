@@ -8,11 +8,10 @@ from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ....planner.settings import Settings
 from ...data_frames.bindings import DataFrameOutput, DataFrames
-from ..query.session import session_for
 from ..worker.outputs import RowOutputs
 from .batch_job import BatchJob, batch_jobs, job_rows
-from .batch_run import session_of
-from .input_rows import in_session, input_rows
+from .input_rows import input_rows
+from .job_session import in_session, job_session, session_of
 from .output_schema import output_schema, typed_frame
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def data_frame(plan: Plan, stream: str, output: DataFrameOutput, frames: DataFra
     """The messages of a stream as a DataFrame in the session of the inputs. A streaming one is possible where the
     stream depends on no state."""
     theirs: Any = session_of(frames, None)
-    with session_for(theirs) as session:
+    with job_session(frames, None) as session:
         schema = output_schema(plan, stream, output, frames.backfill)
         jobs = batch_jobs(session, plan, settings, {stream: schema})
         job = next(job for job in jobs if stream in job.outputs)

@@ -26,6 +26,7 @@ from ..worker.error_texts import failures_as_rows
 from ..worker.outputs import Outputs
 from ..worker.source_level import level_zero
 from .input_columns import input_expressions
+from .job_session import in_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,16 +42,6 @@ def _selected(session: "SparkSession", source: Source, frames: DataFrames) -> "D
     if frames.backfill is None or source.timestamp is not None:
         return rows
     return rows.where(f"time >= {frames.backfill.read_from} AND time < {frames.backfill.range[1]}")
-
-
-def in_session(session: "SparkSession", frame: "DataFrame") -> "DataFrame":
-    """A DataFrame of the user's session in the session of a run: the settings of the run hold for it there."""
-    from pyspark.sql import DataFrame  # noqa: PLC0415
-
-    jvm: Any = session._jvm
-    theirs: Any = frame._jdf
-    dataset = jvm.org.apache.spark.sql.classic.Dataset
-    return DataFrame(dataset.ofRows(session._jsparkSession, theirs.queryExecution().analyzed()), session)
 
 
 def input_rows(

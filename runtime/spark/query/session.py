@@ -22,6 +22,8 @@ from ...process.user_modules import hides_modules, own_paths
 from ..rows import ARROW_BYTES, ARROW_RECORDS
 from .java_process import forget_ended_java, launch_java, reason
 
+_CONNECT = "sc://"
+"""How the URL of a server of Spark Connect begins."""
 _SECRETS = "(?i)url|jaas|ssl"
 """Spark hides the values of options whose names match, as it does by default for `password`, `secret` and `token`."""
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -66,9 +68,10 @@ def _context(spark: Any) -> Iterator[SparkSession]:
             raise UsageError(explain("the session handed in as spark= is stopped", "one that runs", "start another"))
         yield spark
         return
-    if not (spark is None or isinstance(spark, str)):
+    if not (spark is None or isinstance(spark, str)) or str(spark).startswith(_CONNECT):
         expected = "a SparkSession of this process, the URL of a master, or None; not one of Spark Connect"
-        raise UsageError(explain(f"spark={spark!r}", expected))
+        remedy = "on Spark Connect run a batch job, over DataFrames of its session as inputs="
+        raise UsageError(explain(f"spark={spark!r}", expected, remedy))
     with _LOCK:
         if forget_ended_java():
             _STARTED.session, _STARTED.runs = None, 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import Pipeline, UsageError, count, dead_letter, tumbling
+from fluvial.dsl import Pipeline, UnsupportedError, UsageError, count, dead_letter, tumbling
 from fluvial.planner import plan
 from fluvial.runtime import Backfill, DataFrameInput, DataFrameOutput
 from fluvial.runtime.data_frames.bindings import DataFrames, check_streams, data_frames
@@ -39,7 +39,6 @@ CALLED: Any = DataFrameInput
     ("call", "wrong"),
     [
         (lambda: DataFrameInput(ODD), "DataFrameInput: int of builtins"),
-        (lambda: DataFrameInput(a_frame(module="pyspark.sql.connect.dataframe")), "pyspark.sql.connect.dataframe"),
         (lambda: DataFrameInput(a_frame(), key=ODD), "DataFrameInput: key=3"),
         (lambda: DataFrameInput(a_frame(), timestamp=ODD), "DataFrameInput: timestamp=3"),
         (lambda: DataFrameInput(a_frame(), columns={"url": ODD}), "DataFrameInput: columns={'url': 3}"),
@@ -59,11 +58,6 @@ CALLED: Any = DataFrameInput
 )
 def test_a_wrong_argument_is_refused(call: Callable[[], Any], wrong: str) -> None:
     assert_explains(error_of(call, UsageError), wrong, None, "")
-
-
-def test_one_of_spark_connect_says_so() -> None:
-    raised = error_of(lambda: DataFrameInput(a_frame(module="pyspark.sql.connect.dataframe")), UsageError)
-    assert "Spark Connect is not supported" in str(raised)
 
 
 def test_a_day_without_a_zone_is_one_in_utc() -> None:
@@ -149,3 +143,13 @@ def test_what_a_system_has_of_a_plan_is_the_rest() -> None:
     assert [stream.name for stream in frames.system_part(made).streams] == ["late", "busy-dead-letters"]
     assert not frames.alone(made)
     assert not DataFrames()
+
+
+def test_a_run_on_a_streaming_frame_of_spark_connect_is_refused_and_one_that_ends_is_not() -> None:
+    made, module = plan(a_pipeline()), "pyspark.sql.connect.dataframe"
+    outputs = {"counts": write, "busy-dead-letters": write}
+    check_streams(made, data_frames({"clicks": a_frame(module=module)}, outputs, None))
+    streaming = data_frames({"clicks": a_frame(streaming=True, module=module)}, outputs, None)
+    raised = error_of(lambda: check_streams(made, streaming), UnsupportedError)
+    assert_explains(raised, "'clicks' is a streaming DataFrame of Spark Connect", None, "this process", "spark.read")
+    check_streams(made, streaming, all_outputs=False)
