@@ -25,7 +25,7 @@ from .processor import Context, KeyedProcessor, Tag, Tagged, Timer
 from .remote_table import Batch, Cache, RemoteTable
 from .resource import Resource, resource
 from .serde import FLOAT64, INT64, Serde, msgpack
-from .sink import Sink
+from .sink import BatchPart, Sink
 from .stream import MessageStream
 from .table import Table
 from .windows.aggregates import Aggregate, aggregate, collect, count, maximum, mean, minimum, reduce, total
@@ -37,6 +37,7 @@ __all__ = [
     "INT64",
     "Aggregate",
     "Batch",
+    "BatchPart",
     "Cache",
     "ClockTimers",
     "ContainerFailed",

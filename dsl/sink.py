@@ -3,12 +3,28 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from msgspec import Struct
+
 from .errors import PipelineError
 from .functions import check_call, is_asynchronous, is_generator
 from .message import Message
 from .validation import require
 
 V_contra = TypeVar("V_contra", contravariant=True)
+
+
+class BatchPart(Struct, frozen=True):
+    """The part of a batch that a task of Spark's writes to a sink: of the sink `operator`, by task number `partition`,
+    in batch number `batch` of the query with this unique name. What a task writes that runs again has the same part.
+
+    >>> BatchPart("1f0c", 7, 3, "archive").batch
+    7
+    """
+
+    query: str
+    batch: int
+    partition: int
+    operator: str
 
 
 class Sink(Protocol[V_contra]):
@@ -18,6 +34,11 @@ class Sink(Protocol[V_contra]):
     the last checkpoint are written again, so `write` should be idempotent. One copy of the sink serves
     each process that runs the pipeline; a sink must be picklable to run on Spark. `open` and `close` may be
     asynchronous: they run in the event loop of the process.
+
+    A sink may have a method `begin(part)` besides. In a streaming query on Spark it is given the `BatchPart` of the
+    writes that follow. If a task or a batch is run again, it is given the same part again, and the same messages: a
+    sink that then replaces what it has stored of the part stores each message once. Such a sink is an object of its own
+    for each operator.
 
     >>> class Prices:
     ...     def open(self) -> None:
@@ -52,6 +73,8 @@ class Sink(Protocol[V_contra]):
         ...
 
 
+BEGIN = "begin"
+"""The name of the method that a sink may have, and need not."""
 _METHODS: Mapping[str, tuple[str, ...]] = {"open": (), "write": ("messages",), "flush": (), "close": ()}
 """The methods of a sink, each with the arguments that it is called with."""
 
@@ -69,9 +92,14 @@ def check_sink(id: str, sink: object) -> None:
         expected,
         "add them; those with no work may be empty",
     )
-    methods = {name: getattr(sink, name) for name in _METHODS}
+    taken = dict(_METHODS)
+    if hasattr(sink, BEGIN):
+        taken[BEGIN] = ("part",)
+    methods = {name: getattr(sink, name) for name in taken}
+    wrong, remedy = f"{sink_name}.{BEGIN}={methods.get(BEGIN)!r}", "make it a method, or name it otherwise"
+    require(all(map(callable, methods.values())), PipelineError, wrong, "a function of a BatchPart", remedy)
     # Messages have landed once flush returns, and the event loop does not turn within it.
-    waiting = [name for name in ("write", "flush") if is_asynchronous(methods[name])]
+    waiting = [name for name in ("write", "flush", BEGIN) if name in methods and is_asynchronous(methods[name])]
     wrong = f"the methods of {sink_name} are asynchronous: {', '.join(waiting)}"
     remedy = (
         "write them with def: only open and close may be asynchronous; or call the service in an async_flat_map"
@@ -82,4 +110,4 @@ def check_sink(id: str, sink: object) -> None:
     wrong = f"the methods of {sink_name} are generators: {', '.join(lazy)}"
     require(not lazy, PipelineError, wrong, "methods that have done their work when they return", "leave out yield")
     for name, method in methods.items():
-        check_call(f"{sink_name}.{name}", method, *_METHODS[name], of="a method")
+        check_call(f"{sink_name}.{name}", method, *taken[name], of="a method")

@@ -12,6 +12,7 @@ from typing import Any
 from ..dsl import operators as ops
 from ..dsl.errors import FluvialError, NoProgressError, SystemProblem
 from ..dsl.message import Message
+from ..dsl.sink import BEGIN, BatchPart
 from ..dsl.validation import explain
 from ..planner.plan import Plan
 from .kernel.calls.cancellation import CLOSE_SECONDS, AbandonedCalls, Expired, RunWork, call_with_timeout
@@ -109,6 +110,13 @@ class ToldSink:
             remedy = remedy_for(error) if isinstance(error, OSError) else None
             remedy = remedy or "mend what it opens, or its open(), and start again"
             raise SystemProblem(explain(wrong, expected, remedy, self.operator.origin)) from error
+
+    def begin(self, part: BatchPart) -> None:
+        """Tell it, if it asks for that, which part of a batch the next messages make, from its start on."""
+        begin = getattr(self.operator.sink, BEGIN, None)
+        if begin is not None:
+            with self._told(BEGIN):
+                begin(part)
 
     def write(self, messages: Sequence[Message[Any]]) -> None:
         """Hand it the next messages."""

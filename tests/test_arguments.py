@@ -453,6 +453,7 @@ def test_a_wrong_argument_is_refused_where_it_is_written(name: str, argument: st
 
 DATA = {
     "Aggregate",
+    "BatchPart",
     "ClockTimers",
     "Context",
     "Headers",

@@ -28,6 +28,9 @@ class BatchTimes(msgspec.Struct, array_like=True, frozen=True):
     due: dict[int, list[int]] = {}
 
 
+_BATCH, _QUERY = "streaming.sql.batchId", "sql.streaming.queryId"
+"""Spark's own properties with the number of a batch, and the unique name of its query."""
+
 _decode = msgspec.json.Decoder(BatchTimes).decode
 
 
@@ -43,3 +46,11 @@ def told() -> BatchTimes:
     if text is None:
         raise RuntimeError("Spark has not brought the times of the batch to its task")
     return _decode(text)
+
+
+def batch_of_task() -> tuple[str, int, int] | None:
+    """Of which query, batch and partition the task is that runs here; None outside of a streaming query."""
+    task = TaskContext.get()
+    if task is None or not (batch := task.getLocalProperty(_BATCH)):
+        return None
+    return task.getLocalProperty(_QUERY) or "", int(batch), task.partitionId()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import Message, Pipeline, PipelineError
+from fluvial.dsl import BatchPart, Message, Pipeline, PipelineError
 
 
 class Prices:
@@ -27,6 +27,25 @@ class Prices:
 
 class WithoutFlush(Prices):
     flush: Any = None
+
+
+class InParts(Prices):
+    def begin(self, part: BatchPart) -> None:
+        del part
+
+
+class OddPart(Prices):
+    begin = 3
+
+
+class AsynchronousPart(Prices):
+    async def begin(self, part: BatchPart) -> None:
+        del part
+
+
+class NoPart(Prices):
+    def begin(self) -> None:
+        pass
 
 
 class Asynchronous(Prices):
@@ -51,6 +70,7 @@ def into(sink: Any) -> None:
 
 def test_an_object_with_the_four_methods_is_a_sink() -> None:
     into(Prices())
+    into(InParts())
 
 
 @pytest.mark.parametrize(
@@ -59,6 +79,8 @@ def test_an_object_with_the_four_methods_is_a_sink() -> None:
         (object(), "object has no open, write, flush, close", "open, write, flush and close", "may be empty"),
         (WithoutFlush(), "WithoutFlush has no flush", "open, write, flush and close", "may be empty"),
         (Asynchronous(), "Asynchronous are asynchronous: flush", "done their work", "only open and close may be"),
+        (AsynchronousPart(), "AsynchronousPart are asynchronous: begin", "done their work", "only open and close"),
+        (OddPart(), "OddPart.begin=3", "a function of a BatchPart", "make it a method"),
         (Lazy(), "Lazy are generators: write", "done their work", "leave out yield"),
     ],
 )
@@ -69,3 +91,4 @@ def test_what_is_no_sink_is_refused_with_what_it_lacks(sink: Any, wrong: str, ex
 
 def test_a_method_that_cannot_take_the_messages_is_refused() -> None:
     assert "OneByOne.write" in str(error_of(lambda: into(OneByOne()), PipelineError))
+    assert "NoPart.begin" in str(error_of(lambda: into(NoPart()), PipelineError))

@@ -12,6 +12,7 @@ import pytest
 from engines.targets import write
 from explained import assert_explains, error_of
 from fluvial.dsl import (
+    BatchPart,
     Message,
     MessageError,
     NoProgressError,
@@ -192,6 +193,29 @@ def test_a_sink_that_fails_is_told_with_its_line_and_started_again(method: str, 
         "mend the",
     )
     assert f"test_output_routes.py:{pipeline.sinks[0].origin.line}" in str(error)
+
+
+def test_a_sink_is_told_its_part_if_it_asks_for_that() -> None:
+    class InParts(Nowhere):
+        def __init__(self) -> None:
+            self.parts: list[BatchPart] = []
+
+        def begin(self, part: BatchPart) -> None:
+            if self.parts:
+                raise RuntimeError("told twice")
+            self.parts.append(part)
+
+    part, asking = BatchPart("query", 7, 3, "archive"), InParts()
+    pipeline = Pipeline("p")
+    words = pipeline.stream("words", value=str)
+    words.sink(Lost("none"), id="other")
+    words.sink(asking, id="archive")
+    other, archive = map(ToldSink, pipeline.sinks)
+    other.begin(part)
+    archive.begin(part)
+    assert asking.parts == [part]
+    error = error_of(lambda: archive.begin(part), SystemProblem)
+    assert_explains(error, "sink archive failed in begin(): RuntimeError: told twice", None, "a begin() that", "mend")
 
 
 def test_what_a_sink_raises_as_it_closes_does_not_hide_why_the_run_failed(

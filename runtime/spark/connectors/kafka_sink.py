@@ -16,6 +16,7 @@ from msgspec import structs
 from ...state.checkpoint_path import CheckpointPath
 from ...systems.kafka import Cluster, KafkaRecordProducer
 from ..batch_report import BatchReport
+from ..batch_times import batch_of_task
 from ..rows import Messages, Row, TaskReport, decode
 from ..worker.error_texts import checked_report
 from ..worker.outputs import Output, by_partition, report_row
@@ -47,8 +48,6 @@ class KafkaSink:
 
 MESSAGE_ID = "fluvial.id"
 """The header with the id of a message."""
-_BATCH = "streaming.sql.batchId"
-"""Spark's local property with the number of a batch."""
 
 _PRODUCERS: dict[tuple[object, ...], KafkaRecordProducer] = {}
 """One idle producer for each process, settings and outputs. Spark uses a worker process for many tasks, and to connect
@@ -72,7 +71,7 @@ class KafkaOutputs:
         if producer is None:
             producer = KafkaRecordProducer(Cluster(parse_settings(self.settings)), streams=tuple(self.partitions))
 
-        batch = _batch_number() if self.group else ""
+        _, batch, _ = batch_of_task() or ("", 0, 0)
 
         def send(messages: Messages, stage: int, _: int) -> tuple[Row, ...]:
             if self.group:
@@ -103,12 +102,3 @@ def with_ids(messages: Messages, prefix: str) -> Messages:
         for kept, position in zip(given, messages.positions, strict=True)
     ]
     return structs.replace(messages, headers=headers)
-
-
-def _batch_number() -> str:
-    """The number of the batch that this task belongs to."""
-    from pyspark import TaskContext  # noqa: PLC0415 - there is one in a worker alone
-
-    context = TaskContext.get()
-    assert context is not None
-    return context.getLocalProperty(_BATCH) or ""

@@ -3,7 +3,9 @@
 from contextlib import ExitStack
 from typing import Any
 
+from ....dsl.sink import BatchPart
 from ...output_routes import MOST_IN_SINKS, ToldSink
+from ..batch_times import batch_of_task
 from ..lowering.shipped_plan import ShippedPlan
 from .worker_process import this_process
 
@@ -15,6 +17,7 @@ class TaskSinks:
         self._shipped = shipped
         self._used: dict[str, ToldSink] = {}
         self._held = 0
+        self._batch = batch_of_task()
         stack.push(self._left)
 
     def write(self, name: str, sink: ToldSink, messages: list[Any]) -> None:
@@ -22,6 +25,8 @@ class TaskSinks:
         if name not in self._used:
             this_process().open_sink(self._shipped, sink)
             self._used[name] = sink
+            if self._batch is not None:
+                sink.begin(BatchPart(*self._batch, name))
         sink.write(messages)
         self._held += len(messages)
         if self._held >= MOST_IN_SINKS:
