@@ -1,5 +1,6 @@
 """What a user says of DataFrames in a run: as which streams they are read, and who gets the messages of a stream."""
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -8,9 +9,13 @@ from types import MappingProxyType
 from typing import Any
 
 from ...dsl.errors import UnsupportedError, UsageError
+from ...dsl.serde import encode_key
 from ...dsl.validation import explain, require
 from ...dsl.verb_calls import explained_call
+from ...dsl.windows.assigners import Unbounded
 from ...planner.plan import Plan, PlannedStream
+
+_log = logging.getLogger("fluvial.backfill")
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -99,9 +104,9 @@ class Backfill:
     keys.
 
     `start` and `end` are times, without a zone in UTC; `end` is outside. A message is written if its time is in the
-    range: that of a pane is 1 ms before the end of its window. Messages are read from `lookback` before `start` on:
-    choose it as long as the longest window that may end in the range. With `keys`, outputs with other keys are left
-    out.
+    range: that of a pane is 1 ms before the end of its window. Messages are read from `lookback` before `start` to
+    `lookback` behind `end`, those of tables all: choose it as long as the longest window, join or timer reaches. With
+    `keys`, outputs with other keys are left out.
 
     >>> day = Backfill(datetime(2026, 3, 1), datetime(2026, 3, 2), lookback=timedelta(hours=1))
     >>> day.range
@@ -121,7 +126,9 @@ class Backfill:
         wrong, remedy = f"Backfill: lookback={self.lookback!r}", "pass as long a time as the longest window"
         require(good, UsageError, wrong, "a timedelta, not negative", remedy)
         listed = self.keys is None or (isinstance(self.keys, Collection) and not isinstance(self.keys, str | bytes))
-        require(listed, UsageError, f"Backfill: keys={self.keys!r}", "a list of keys", 'write keys=["ann"]')
+        good = listed and (self.keys is None or (bool(self.keys) and all(map(_is_key, self.keys))))
+        expected = "keys, one at least, that are str, bytes, int or tuples of them"
+        require(good, UsageError, f"Backfill: keys={self.keys!r}", expected, 'write keys=["ann"], or leave it out')
 
     @property
     def range(self) -> tuple[int, int]:
@@ -129,9 +136,17 @@ class Backfill:
         return _ms(self.start), _ms(self.end)
 
     @property
-    def read_from(self) -> int:
-        """The time from which on messages are read, in ms since epoch."""
-        return _ms(self.start) - self.lookback // timedelta(milliseconds=1)
+    def span(self) -> tuple[int, int]:
+        """The times of the messages that are read, in ms since epoch: the first, and the one behind the last."""
+        (first, behind), around = self.range, self.lookback // timedelta(milliseconds=1)
+        return first - around, behind + around
+
+
+def _is_key(key: object) -> bool:
+    try:
+        return encode_key(key) is not None
+    except (TypeError, ValueError):
+        return False
 
 
 def _ms(time: datetime) -> int:
@@ -269,8 +284,27 @@ def _check_batch(plan: Plan, frames: DataFrames, read: list[str], written: list[
                 wrong = f"{what}: {name!r} is missing, where the run is a batch job over DataFrames that have an end"
                 remedy = f'pass {what}={{..., "{name}": ...}}; or read the inputs with spark.readStream'
                 raise UsageError(explain(wrong, "a DataFrame for each stream", remedy, plan.pipeline.origin))
+    if frames.backfill is not None:
+        _check_reach(plan, frames.backfill)
     sinks = [operator for operator in plan.pipeline.operators if operator.kind == "sink"]
     if frames.backfill is not None and sinks:
         wrong = f"backfill= with the sink {sinks[0].id!r}, which cannot replace what it has written"
         remedy = 'write to a stream with send_to, and pass outputs={"stream": DataFrameOutput(overwrite=...)}'
         raise UsageError(explain(wrong, "outputs that can be overwritten", remedy, sinks[0].origin))
+
+
+def _check_reach(plan: Plan, backfill: Backfill) -> None:
+    """Refuse a lookback that is shorter than an operator reaches, and warn of those whose reach is not known."""
+    lookback = backfill.lookback // timedelta(milliseconds=1)
+    for operator in plan.pipeline.operators:
+        assigner = getattr(operator, "assigner", None)
+        reaches = (getattr(operator, "within", None), getattr(assigner, "size", None), getattr(assigner, "gap", None))
+        reach = next((reach for reach in reaches if reach), None)
+        if isinstance(reach, int) and reach > lookback:
+            wrong = f"backfill: lookback={backfill.lookback!r}, where {operator.label} reaches over {reach} ms"
+            remedy = "choose a longer one, for sessions as long as the longest session"
+            raise UsageError(explain(wrong, "a lookback as long as that at least", remedy, operator.origin))
+        if operator.kind == "process" or isinstance(assigner, Unbounded):
+            wrong = f"backfill: {operator.label} may depend on messages from before the lookback, which are not read"
+            remedy = "compare a day with what the whole job makes of it"
+            _log.warning("%s", explain(wrong, "state that goes within the lookback", remedy, operator.origin))

@@ -32,8 +32,8 @@ from .atomic_file import refusals_explained
 from .connectors.kafka import KafkaConnection
 from .connectors.log import LogConnection
 from .frames.batch_run import run_batch
-from .frames.connection import FrameConnection, NoSystem
-from .frames.job_session import session_of
+from .frames.connection import FrameConnection, NoSystem, refuse_shared
+from .frames.job_session import refuse_large_types, session_of
 from .frames.output_schema import OutputSchema, output_schemas
 from .hadoop_path import HadoopPath
 from .lowering.lowering import components, has_loop
@@ -46,7 +46,7 @@ from .query.input_offsets import input_ends
 from .query.java_process import java_end_explained
 from .query.progress import QueryMonitor
 from .query.query import of_one_run, prepare, start_query, times_of
-from .query.session import session_for
+from .query.session import STATE_OF_FRAMES, session_for
 from .query.supervision import run_queries
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def run(
     started = time.monotonic()
     connection = NoSystem(system) if frames and frames.alone(plan) else connect(plan, system)
     _refuse_unsupported(plan, system.url)
+    refuse_shared(plan, frames)
     local = folder_of(plan, system, settings, alone=bool(frames) and frames.alone(plan))
     claimed = None if isinstance(local, str) else local
     monitor: QueryMonitor | None = None
@@ -89,6 +90,8 @@ def run(
             root = _opened(local, plan, connection, session, settings)
             schemas = output_schemas(plan, frames)
             if frames:
+                refuse_large_types(session_of(frames, None))
+                session.conf.set(*STATE_OF_FRAMES)
                 connection = FrameConnection(connection, frames, schemas)
             queries = _prepared(plan, connection, session, settings, root / plan.name, frames, schemas)
             sources = list(dict.fromkeys(name for query in queries for name in query.sources))

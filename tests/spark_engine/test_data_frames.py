@@ -20,6 +20,7 @@ from fluvial.dsl import (
     Pipeline,
     PipelineError,
     PlanError,
+    SystemProblem,
     UnsupportedError,
     collect,
     count,
@@ -330,7 +331,8 @@ def test_a_job_that_is_stopped_ends_within_its_tasks_and_writes_nothing(spark: "
     handle = start(pipeline, engine="spark", inputs={"clicks": frame}, outputs={"urls": kept})
     wait_until(lambda: spark.sparkContext.statusTracker().getActiveStageIds(), "tasks that run")
     began = time.monotonic()
-    handle.stop()
+    raised = error_of(handle.stop, SystemProblem)
+    assert_explains(raised, "the batch job of 'slow' was stopped before it was done", None, "to its end", "again")
     assert time.monotonic() - began < 60  # of the 300 s that its tasks would take
     assert not kept.batches
 
@@ -344,3 +346,86 @@ def test_columns_that_do_not_fit_are_refused_before_anything_runs(spark: "SparkS
     frame = DataFrameInput(frame_of(spark, range(2)), columns={"user": "at"})
     raised = error_of(lambda: to_dataframe(busy(), "minutes", inputs={"clicks": frame}), PlanError)
     assert_explains(raised, "the column 'user' is of type bigint", None, "string", "cast")
+
+
+def in_two_parts() -> Pipeline:
+    """A pipeline of two parts that nothing connects, which write one stream."""
+    pipeline = Pipeline("parts")
+    for name in ("a", "b"):
+        pipeline.stream(name, value=int).send_to("out")
+    return pipeline
+
+
+def numbers(spark: "SparkSession", first: int) -> "DataFrame":
+    return spark.range(first, first + 2).selectExpr("id AS value", "1 AS timestamp")
+
+
+def test_an_output_of_two_parts_is_written_at_once(spark: "SparkSession") -> None:
+    kept, inputs = Kept(), {"a": numbers(spark, 0), "b": numbers(spark, 100)}
+    calls: list[int] = []
+
+    def note(frame: "DataFrame", batch: int) -> None:
+        calls.append(batch)
+        kept(frame, batch)
+
+    run(in_two_parts(), engine="spark", inputs=inputs, outputs={"out": note})
+    assert calls == [0]
+    assert sorted(row["value"] for row in kept.rows) == [0, 1, 100, 101]
+    assert to_dataframe(in_two_parts(), "out", inputs=inputs).count() == 4
+
+
+def test_streaming_queries_do_not_share_an_output(spark: "SparkSession", tmp_path: Path) -> None:
+    rate = spark.readStream.format("rate").load()
+    settings = Settings(state_dir=str(tmp_path))
+    raised = error_of(
+        lambda: run(
+            in_two_parts(), engine="spark", inputs={"a": rate, "b": rate}, outputs={"out": Kept()}, settings=settings
+        ),
+        UnsupportedError,
+    )
+    assert_explains(
+        raised, "'out' is written by parts of the pipeline that nothing connects", None, "one query", "part"
+    )
+
+
+def test_a_write_is_in_the_user_s_session_with_its_views_and_its_database(spark: "SparkSession") -> None:
+    theirs = spark.newSession()
+    theirs.sql("CREATE DATABASE IF NOT EXISTS others")
+    theirs.catalog.setCurrentDatabase("others")
+    theirs.range(3).createOrReplaceTempView("known")
+    theirs.udf.register("louder", lambda text: text.upper(), "string")
+    frame = theirs.sql("SELECT 'ann' AS name, 5L AS at")
+    seen: list[Any] = []
+
+    def write_rows(rows: "DataFrame", _: int) -> None:
+        rows.createOrReplaceTempView("found")
+        seen.append(theirs.sql("SELECT url, (SELECT count(*) FROM known) FROM found").collect()[0])
+        seen.append((rows.sparkSession.catalog.currentDatabase(), rows.sparkSession is theirs))
+
+    pipeline = Pipeline("urls")
+    pipeline.stream("clicks", value=Click, timestamp=time_of).map(to_location).send_to("locations")
+    given = DataFrameInput(frame, columns={"user": "louder(name)"})
+    run(pipeline, engine="spark", inputs={"clicks": given}, outputs={"locations": write_rows})
+    assert [tuple(one) for one in seen] == [("ANN/", 3), ("others", True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a user was."""
+
+    url: str
+
+
+def to_location(click: Click) -> Location:
+    return Location(f"{click.user}{click.url}")
+
+
+def test_the_error_of_a_write_names_its_line(spark: "SparkSession") -> None:
+    def fails(frame: "DataFrame", batch: int) -> None:
+        raise RuntimeError(f"batch {batch} of {frame.columns}")
+
+    inputs = {"a": numbers(spark, 0), "b": numbers(spark, 100)}
+    raised = error_of(lambda: run(in_two_parts(), engine="spark", inputs=inputs, outputs={"out": fails}), PipelineError)
+    assert_explains(
+        raised, "the output 'out' has failed: RuntimeError: batch 0", fails, "writes the rows", "correct it"
+    )

@@ -5,7 +5,7 @@ messages in which nothing is late.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ from ..worker.batch_level import SORTED, SPARK_SCHEMA, JobTimes, batch_level, ti
 from ..worker.outputs import RowOutputs
 from .input_rows import input_rows
 from .job_session import cores_of, shipped
-from .output_schema import OutputSchema, reports_of
+from .output_schema import OutputSchema, reports_of, typed_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,3 +122,9 @@ def last_times(plan: Plan, levels: Levels, report: BatchReport) -> dict[str, Str
         stream, _, partition = place.rpartition("/")
         sources.setdefault(stream, {})[int(partition)] = (mark, False)
     return StageTimes(plan, levels).advance(sources, START)
+
+
+def typed_frames(made: Sequence[tuple[BatchJob, "DataFrame"]], stream: str, schema: OutputSchema) -> "DataFrame":
+    """The messages of a stream in the rows of all jobs that write it."""
+    parts = [typed_frame(rows, job.shipped, stream, schema) for job, rows in made if stream in job.outputs]
+    return reduce(lambda one, other: one.union(other), parts)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from ....dsl.errors import FluvialError, PipelineError
+from ....dsl.errors import FluvialError, PipelineError, SystemProblem
+from ....dsl.origin import Origin
 from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ....planner.settings import Settings
@@ -25,9 +26,9 @@ from ..batch_report import BatchReport
 from ..query.java_process import java_end_explained, reason
 from ..query.progress import report_of
 from ..query.supervision import problem
-from .batch_job import BatchJob, batch_jobs, job_rows
-from .job_session import begin_group, cancel_group, job_session
-from .output_schema import OutputSchema, output_schemas, reports_of, typed_frame
+from .batch_job import BatchJob, batch_jobs, job_rows, typed_frames
+from .job_session import begin_group, cancel_group, in_session, job_session, session_of
+from .output_schema import OutputSchema, output_schemas, reports_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,8 +38,7 @@ POLL_SECONDS = 0.2
 
 
 def run_batch(plan: Plan, frames: DataFrames, settings: Settings, progress: OnProgress | None, spark: Any) -> Report:
-    """Run a plan over DataFrames that have an end. A run that is stopped has written whole outputs, or nothing of
-    them, as far as the functions that write them do so."""
+    """Run a plan over DataFrames that have an end. Raises SystemProblem if it is stopped before it is done."""
     started, report = time.monotonic(), BatchReport()
     with (
         exhaustion_explained(),
@@ -50,13 +50,19 @@ def run_batch(plan: Plan, frames: DataFrames, settings: Settings, progress: OnPr
     ):
         stop.begin()
         schemas = output_schemas(plan, frames)
-        for job in batch_jobs(session, plan, settings, schemas):
-            if not stop():
-                _run_stoppable(session, stop, partial(_run_job, session, job, frames, schemas, report))
+        jobs = batch_jobs(session, plan, settings, schemas)
+        _run_stoppable(session, stop, partial(_run_jobs, session, jobs, frames, schemas, report))
+        if stop():
+            raise _was_stopped(plan)
     done = report_of(plan, report.counts.by_kind, time.monotonic() - started)
     if progress is not None:
         progress(_progress(done))
     return done
+
+
+def _was_stopped(plan: Plan) -> SystemProblem:
+    wrong = f"the batch job of {plan.name!r} was stopped before it was done: outputs that were not written are missing"
+    return SystemProblem(explain(wrong, "a job that runs to its end", "start it again", plan.pipeline.origin))
 
 
 def _progress(done: Report) -> Progress:
@@ -67,14 +73,14 @@ def _progress(done: Report) -> Progress:
     )
 
 
-def _run_job(
+def _run_jobs(
     session: "SparkSession",
-    job: BatchJob,
+    jobs: list[BatchJob],
     frames: DataFrames,
     schemas: Mapping[str, OutputSchema],
     report: BatchReport,
 ) -> None:
-    """Run a job, write its outputs once no task has failed, and add what its tasks have reported."""
+    """Run the jobs of a plan, write each output once no task has failed, and add what the tasks have reported."""
     kept: list[DataFrame] = []
 
     def keep(rows: "DataFrame") -> "DataFrame":
@@ -83,33 +89,32 @@ def _run_job(
 
     try:
         # The rows are computed once: for the reports, and for each output.
-        rows = keep(job_rows(session, job, frames, keep))
-        report.add(reports_of(rows))
-        for stream in job.outputs:
-            if stream in schemas:
-                frame = typed_frame(rows, job.shipped, stream, schemas[stream])
-                write_output(job.plan, stream, frames, frame, 0)
+        made = [(job, keep(job_rows(session, job, frames, keep))) for job in jobs]
+        for _, rows in made:
+            report.add(reports_of(rows))
+        for stream, schema in schemas.items():
+            write_output(jobs[0].plan, stream, frames, typed_frames(made, stream, schema), 0)
     finally:
         for rows in kept:
             rows.unpersist()
 
 
 def write_output(plan: Plan, stream: str, frames: DataFrames, frame: "DataFrame", batch: int) -> None:
-    """Hand the rows of a batch to the function that writes them. Raises PipelineError if it fails."""
-    output = frames.outputs[stream]
+    """Hand the rows of a batch to the function that writes them, in the user's session. Raises PipelineError if it
+    fails."""
+    output, theirs = frames.outputs[stream], session_of(frames, None)
+    given = frame if theirs is None else in_session(theirs, frame)
+    write = output.write if frames.backfill is None else output.overwrite
+    assert write is not None
     try:
-        if frames.backfill is None:
-            assert output.write is not None
-            output.write(frame, batch)
-        else:
-            assert output.overwrite is not None
-            output.overwrite(frame, frames.backfill)
+        write(given, batch if frames.backfill is None else frames.backfill)  # type: ignore[arg-type]
     except FluvialError:
         raise
     except Exception as error:
         wrong = f"the function that writes the output {stream!r} has failed: {type(error).__name__}: {reason(error)}"
-        expected = "a function that writes the rows of a batch"
-        raise PipelineError(explain(wrong, expected, "correct it", plan.pipeline.origin)) from error
+        expected, code = "a function that writes the rows of a batch", getattr(write, "__code__", None)
+        at = plan.pipeline.origin if code is None else Origin(code.co_filename, code.co_firstlineno)
+        raise PipelineError(explain(wrong, expected, "correct it", at)) from error
 
 
 def _run_stoppable(session: "SparkSession", stop: StopRequest, work: Callable[[], None]) -> None:

@@ -11,6 +11,9 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....dsl.errors import UnsupportedError
+from ....dsl.validation import explain
+from ....planner.plan import Plan
 from ...data_frames.bindings import DataFrames
 from ...state.checkpoint_path import CheckpointPath
 from ...systems.contract import System
@@ -19,6 +22,7 @@ from ..batch_report import BatchReport
 from ..connectors.end_of_input import EndDataSource, control_frame
 from ..connectors.written_counts import add_counts, counts_file, read_counts
 from ..counts import Counts
+from ..lowering.lowering import components
 from ..lowering.query_plan import QueryPlan
 from ..query.checkpoint_log import is_between_batches
 from ..query.connection import BatchSink, Connection, Offsets, StopAt
@@ -30,6 +34,20 @@ from .output_schema import OutputSchema, reports_of, typed_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def refuse_shared(plan: Plan, frames: DataFrames) -> None:
+    """Raise UnsupportedError for an output that several queries would write, each with batches of its own."""
+    parts = [{name for stage in stages for name in stage.outputs} for stages in components(plan)]
+    letters = {stream.name for stream in plan.streams if stream.kind == "dead-letters"}
+    for stream in frames.outputs:
+        if sum(stream in part for part in parts) > 1 or (stream in letters and len(parts) > 1):
+            wrong = (
+                f"outputs: {stream!r} is written by parts of the pipeline that nothing connects, and each has batches "
+            )
+            wrong += "of its own"
+            remedy = "write to a stream for each part, or make each a pipeline"
+            raise UnsupportedError(explain(wrong, "an output of one query", remedy, plan.pipeline.origin))
 
 
 class FrameConnection:

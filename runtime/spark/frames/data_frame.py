@@ -9,10 +9,10 @@ from ....planner.plan import Plan
 from ....planner.settings import Settings
 from ...data_frames.bindings import DataFrameOutput, DataFrames
 from ..worker.outputs import RowOutputs
-from .batch_job import BatchJob, batch_jobs, job_rows
+from .batch_job import BatchJob, batch_jobs, job_rows, typed_frames
 from .input_rows import input_rows
 from .job_session import in_session, job_session, session_of
-from .output_schema import output_schema, typed_frame
+from .output_schema import output_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,13 +25,14 @@ def data_frame(plan: Plan, stream: str, output: DataFrameOutput, frames: DataFra
     with job_session(frames, None) as session:
         schema = output_schema(plan, stream, output, frames.backfill)
         jobs = batch_jobs(session, plan, settings, {stream: schema})
-        job = next(job for job in jobs if stream in job.outputs)
-        rows = (
-            job_rows(session, job, frames, keep=_as_it_is)
-            if frames.bounded
-            else _streaming(session, job, stream, frames)
-        )
-        return in_session(theirs, typed_frame(rows, job.shipped, stream, schema))
+        made = [(job, _rows(session, job, stream, frames)) for job in jobs if stream in job.outputs]
+        return in_session(theirs, typed_frames(made, stream, schema))
+
+
+def _rows(session: "SparkSession", job: BatchJob, stream: str, frames: DataFrames) -> "DataFrame":
+    if frames.bounded:
+        return job_rows(session, job, frames, keep=_as_it_is)
+    return _streaming(session, job, stream, frames)
 
 
 def _as_it_is(rows: "DataFrame") -> "DataFrame":

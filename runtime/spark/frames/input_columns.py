@@ -43,13 +43,15 @@ class InputExpressions:
     @property
     def selected(self) -> list[str]:
         """The expressions that select the columns `value`, `time` and `key`."""
-        return [f"{self.value} AS value", f"{self.time} AS time", f"{self.key or 'NULL'} AS key"]
+        return [f"{self.value} AS `value`", f"{self.time} AS `time`", f"{self.key or 'NULL'} AS `key`"]
 
 
 def input_expressions(source: Source, given: DataFrameInput) -> InputExpressions:
     """How the columns of a DataFrame become messages of a source. Raises PlanError where they cannot."""
     frame = _Frame(source, given)
-    return InputExpressions(frame.value(), frame.key(), frame.time())
+    found = InputExpressions(frame.value(), frame.key(), frame.time())
+    frame.check(found)
+    return found
 
 
 class _Frame:
@@ -57,7 +59,31 @@ class _Frame:
 
     def __init__(self, source: Source, given: DataFrameInput) -> None:
         self._source, self._given = source, given
-        self._types = {field.name: field.dataType for field in given.frame.schema.fields}
+        self._types = self._columns()
+
+    def _columns(self) -> dict[str, t.DataType]:
+        """The types of the columns, by name."""
+        try:
+            fields = self._given.frame.schema.fields
+        except PySparkException as error:
+            raise self._error(f"Spark cannot read it: {_reason(error)}", "a DataFrame", "correct it") from error
+        return {field.name: field.dataType for field in fields}
+
+    def check(self, found: InputExpressions) -> None:
+        """Raise PlanError if Spark cannot select these expressions together."""
+        try:
+            self._given.frame.selectExpr(*found.selected).schema  # noqa: B018 - by which Spark looks at them
+        except PySparkException as error:
+            expected = "columns, and expressions that make one value of each row"
+            raise self._error(f"Spark cannot select its columns: {_reason(error)}", expected, "correct them") from error
+
+    def _column(self, name: str) -> str | None:
+        """The column of a name; where case does not count for Spark, in whatever case. None if there is none."""
+        if name in self._types:
+            return name
+        if self._given.frame.sparkSession.conf.get(_CASE) == "true":
+            return None
+        return next((column for column in self._types if column.lower() == name.lower()), None)
 
     def value(self) -> str:
         declared = self._source.value
@@ -73,7 +99,7 @@ class _Frame:
 
     def _is_encoded(self, declared: Any) -> bool:
         """Whether the DataFrame has encoded messages: bytes in a column `value` that is no field."""
-        if not isinstance(self._types.get(VALUE), t.BinaryType) or VALUE in self._given.columns:
+        if not isinstance(self._types.get(self._column(VALUE) or ""), t.BinaryType) or VALUE in self._given.columns:
             return False
         return not is_record(declared) or VALUE not in {column.name for column in columns_of(declared)}
 
@@ -99,14 +125,14 @@ class _Frame:
                 wrong = f"columns= names {name!r}, where {type_name(self._source.value)} has {', '.join(names)}"
                 raise self._error(wrong, "a field of the type of values", "correct the name")
         for column in columns:
-            if column.name not in self._types and column.name not in self._given.columns:
+            if self._column(column.name) is None and column.name not in self._given.columns:
                 if not column.required:
                     continue
                 wrong = f"no column for the field {column.name!r} of {type_name(self._source.value)}"
                 remedy = f"select one, or say which: DataFrameInput(frame, columns={{{column.name!r}: '...'}})"
                 raise self._error(wrong, f"a column {column.name} {column.type}", remedy)
             expression, have = self._found(column.name, "")
-            yield f"'{column.name}', {self._converted(expression, have, _parsed(column.type), column.name)}"
+            yield f"{_text(column.name)}, {self._converted(expression, have, _parsed(column.type), column.name)}"
 
     def key(self) -> str | None:
         declared = self._source.key
@@ -115,10 +141,11 @@ class _Frame:
                 wrong = f"key={self._given.key!r}, where the stream has no keys"
                 raise self._error(wrong, "a stream with keys", f"write stream({self._source.stream!r}, key=str)")
             return None
-        if self._given.key is None and KEY not in self._types:
+        column = self._column(KEY) or ""
+        if self._given.key is None and not column:
             wrong = f"no column 'key', where the stream has keys of type {type_name(declared)}"
             raise self._error(wrong, "a column of the key", "say which: DataFrameInput(frame, key='...')")
-        expression, have = self._typed(self._given.key) if self._given.key else (quoted(KEY), self._types[KEY])
+        expression, have = self._typed(self._given.key) if self._given.key else (quoted(column), self._types[column])
         if isinstance(declared, Serde):
             return self._key_as(expression, have, t.BinaryType())
         wanted = {str: t.StringType(), bytes: t.BinaryType(), int: t.LongType()}.get(declared)
@@ -135,10 +162,11 @@ class _Frame:
         return self._converted(expression, have, wanted, KEY)
 
     def time(self) -> str:
+        column = self._column(TIMESTAMP)
         if self._given.timestamp is not None:
             expression, have = self._typed(self._given.timestamp)
-        elif TIMESTAMP in self._types and not (self._source.timestamp and not _is_time(self._types[TIMESTAMP])):
-            expression, have = quoted(TIMESTAMP), self._types[TIMESTAMP]
+        elif column is not None and not (self._source.timestamp and not _is_time(self._types[column])):
+            expression, have = quoted(column), self._types[column]
         elif self._source.timestamp is not None:
             return "0L"  # the stream's own function finds the time
         else:
@@ -146,7 +174,7 @@ class _Frame:
             remedy = "say which: DataFrameInput(frame, timestamp='...'); or declare stream(..., timestamp=...)"
             raise self._error("no column 'timestamp'", expected, remedy)
         if _is_time(have):
-            return f"unix_millis(cast({expression} as timestamp))"
+            return _millis(expression, have)
         if isinstance(have, t.IntegralType):
             return f"cast({expression} as bigint)"
         raise self._wrong(self._given.timestamp or TIMESTAMP, have, "a timestamp, a date, or ms since epoch")
@@ -156,9 +184,10 @@ class _Frame:
         given = self._given.columns.get(name)
         if given is not None:
             return self._typed(given)
-        if name not in self._types:
+        column = self._column(name)
+        if column is None:
             raise self._error(f"no column {name!r}; it has {', '.join(self._types)}", why, "select one of that name")
-        return quoted(name), self._types[name]
+        return quoted(column), self._types[column]
 
     def _typed(self, expression: str) -> tuple[str, t.DataType]:
         """An expression of the user's, and its type."""
@@ -166,7 +195,7 @@ class _Frame:
             selected: DataFrame = self._given.frame.selectExpr(f"({expression}) AS one")
             return f"({expression})", selected.schema.fields[0].dataType
         except PySparkException as error:
-            wrong = f"{expression!r} cannot be selected: {str(error).partition(chr(10))[0]}"
+            wrong = f"{expression!r} cannot be selected: {_reason(error)}"
             raise self._error(wrong, "a column, or an expression of Spark's SQL", "correct it") from error
 
     def _converted(self, expression: str, have: t.DataType, want: t.DataType, path: str) -> str:
@@ -180,7 +209,7 @@ class _Frame:
         if isinstance(want, t.StructType) and isinstance(have, t.StructType):
             return self._converted_struct(expression, have, want, path)
         if isinstance(want, t.LongType) and _is_time(have):
-            return f"unix_millis(cast({expression} as timestamp))"
+            return _millis(expression, have)
         if any(isinstance(want, wanted) and isinstance(have, taken) for wanted, taken in _TAKEN):
             return expression
         raise self._wrong(path, have, want.simpleString())
@@ -192,14 +221,18 @@ class _Frame:
             if field.name in there:
                 inner = f"{expression}.{quoted(field.name)}"
                 found = self._converted(inner, there[field.name], field.dataType, f"{path}.{field.name}")
-                parts.append(f"'{field.name}', {found}")
+                parts.append(f"{_text(field.name)}, {found}")
         return f"if({expression} IS NULL, NULL, named_struct({', '.join(parts)}))"
 
     def _wrong(self, path: str, have: t.DataType, expected: str) -> PlanError:
         wrong = f"the column {path!r} is of type {have.simpleString()}"
-        return self._error(
-            wrong, expected, f"convert it: DataFrameInput(frame, columns={{{path!r}: 'cast(... as ...)'}})"
-        )
+        remedy = f"columns={{{path!r}: 'cast(... as ...)'}}"
+        if path in (KEY, TIMESTAMP) or path == self._given.timestamp:
+            remedy = f"{KEY if path == KEY else TIMESTAMP}='cast(... as ...)'"
+        elif "." in path or "[" in path:
+            field = path.replace("[", ".").partition(".")[0]
+            remedy = f"columns={{{field!r}: '...'}}, with an expression that makes all of it anew"
+        return self._error(wrong, expected, f"convert it: DataFrameInput(frame, {remedy})")
 
     def _error(self, wrong: str, expected: str, remedy: str) -> PlanError:
         text = f"the DataFrame of stream {self._source.stream!r}: {wrong}"
@@ -217,6 +250,27 @@ _TAKEN: tuple[tuple[type[t.DataType], Any], ...] = (
     (t.DecimalType, (t.DecimalType, t.IntegralType)),
 )
 """The types of columns that are taken for a field, by the type that it has itself."""
+
+
+_CASE = "spark.sql.caseSensitive"
+
+
+def _text(name: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _millis(expression: str, have: t.DataType) -> str:
+    """A time in ms since epoch. One without a zone is in UTC, and so is a date, whatever the zone of the session."""
+    if isinstance(have, t.TimestampType):
+        return f"unix_millis({expression})"
+    return f"timestampdiff(MILLISECOND, timestamp_ntz'1970-01-01 00:00:00', cast({expression} as timestamp_ntz))"
+
+
+def _reason(error: PySparkException) -> str:
+    """What Spark says, without the plan that it shows with it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(";") if lines else type(error).__name__
 
 
 def _is_time(type_: t.DataType) -> bool:

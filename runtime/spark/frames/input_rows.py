@@ -4,7 +4,7 @@ A DataFrame is one producer, whatever the number of tasks that read it: it has o
 batches.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from ...data_frames.bindings import Backfill, DataFrames
 from ...kernel.code.source_code import times_reader
 from ...process.interruptions import INTERRUPTIONS
 from ...systems.contract import RecordBatch
+from ...systems.provisioning import table_streams
 from ..lowering.packaging import unpack
 from ..lowering.shipped_plan import ShippedPlan
 from ..rows import SPARK_SCHEMA, Row, arrow_batch
@@ -34,14 +35,21 @@ if TYPE_CHECKING:
 _Batches = Iterable[pa.RecordBatch]
 
 
-def _selected(session: "SparkSession", source: Source, frames: DataFrames) -> "DataFrame":
+def _selected(session: "SparkSession", plan: Plan, source: Source, frames: DataFrames) -> "DataFrame":
     """The parts of messages in the rows of a DataFrame, in the session of the run. Raises PlanError where its columns
     do not fit the stream."""
     given = frames.inputs[source.stream]
     rows = in_session(session, given.frame).selectExpr(*input_expressions(source, given).selected)
-    if frames.backfill is None or source.timestamp is not None:
+    span = _span(frames.backfill, source, table_streams(plan))
+    if span is None or source.timestamp is not None:
         return rows
-    return rows.where(f"time >= {frames.backfill.read_from} AND time < {frames.backfill.range[1]}")
+    return rows.where(f"`time` IS NULL OR (`time` >= {span[0]} AND `time` < {span[1]})")
+
+
+def _span(backfill: Backfill | None, source: Source, whole: Collection[str]) -> tuple[int, int] | None:
+    """The times of the messages that a backfill reads; None for all. Tables are read whole: their rows have no part in
+    time."""
+    return None if backfill is None or source.bootstrap or source.stream in whole else backfill.span
 
 
 def input_rows(
@@ -55,7 +63,7 @@ def input_rows(
     made: Callable[[Sequence[Row]], pa.RecordBatch] = arrow_batch,
 ) -> "DataFrame":
     """The rows that level 0 makes of a DataFrame. `made` makes an Arrow batch of the `schema` of rows of a query."""
-    rows = _selected(session, _source(plan, stream), frames)
+    rows = _selected(session, plan, _source(plan, stream), frames)
     return rows.mapInArrow(_through_level_zero(shipped, stream, outputs, made, frames.backfill), schema)
 
 
@@ -71,13 +79,14 @@ def _through_level_zero(
     backfill: Backfill | None,
 ) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow` that processes selected rows at level 0."""
-    span = None if backfill is None else (backfill.read_from, backfill.range[1])
 
     def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
         return failures_as_rows(processed(batches), outputs, made)
 
     def processed(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        source = _source(unpack(shipped)[0].plan, stream)
+        plan = unpack(shipped)[0].plan
+        source = _source(plan, stream)
+        span = _span(backfill, source, table_streams(plan))
         with outputs() as output:
             yield from map(made, level_zero(shipped, stream, 0, _record_batches(source, batches, span), output))
 

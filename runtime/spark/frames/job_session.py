@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ....dsl.errors import UnsupportedError
+from ....dsl.validation import explain
 from ...data_frames.bindings import DataFrames, is_of_connect
 from ..lowering.packaging import PlanBundle, add_shipped_plan, pack
 from ..lowering.shipped_plan import ShippedPlan
@@ -15,8 +17,17 @@ from ..query.session import session_for
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 _ROWS = 10_000
 """Enough rows for each core to have some."""
+
+
+def refuse_large_types(session: Any) -> None:
+    """Raise UnsupportedError for a session in which Arrow's columns are of other types than Fluvial makes."""
+    if session is not None and session.conf.get(_LARGE_TYPES, "false") == "true":
+        wrong = f"the session of the DataFrames has {_LARGE_TYPES}=true"
+        remedy = f'spark.conf.set("{_LARGE_TYPES}", "false")'
+        raise UnsupportedError(explain(wrong, "false, as it is by default", remedy))
 
 
 def session_of(frames: DataFrames, spark: Any) -> Any:
@@ -31,6 +42,7 @@ def job_session(frames: DataFrames, spark: Any) -> Iterator["SparkSession"]:
     """The session of a job: a new one beside the user's, or the user's own on Spark Connect, which keeps DataFrames of
     different sessions apart."""
     theirs = session_of(frames, spark)
+    refuse_large_types(session_of(frames, None))
     if is_of_connect(theirs):
         yield theirs
     else:

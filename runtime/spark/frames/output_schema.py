@@ -1,5 +1,6 @@
 """The columns of the DataFrames that a run writes, by the types that the plan knows of its streams."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from ..lowering.shipped_plan import ShippedPlan
 
 _KEYS: Mapping[Any, t.DataType] = {str: t.StringType(), bytes: t.BinaryType(), int: t.LongType()}
+_NAMES = re.compile("(`(?:[^`]|``)*`)")
+"""A quoted name in a schema."""
+_TIMESTAMP = re.compile(r"\btimestamp\b")
 _ARROW: Mapping[type[t.DataType], pa.DataType] = MappingProxyType(
     {
         t.BooleanType: pa.bool_(),
@@ -66,7 +70,7 @@ def output_schema(plan: Plan, stream: str, output: DataFrameOutput, backfill: Ba
     for name, kind in ((output.key, "key"), (output.timestamp, "timestamp")):
         if name is None:
             continue
-        if name in schema.names:
+        if name.lower() in map(str.lower, schema.names):
             wrong = f"{what}: {kind}={name!r}, which is a field of {type_name(type_)}"
             raise PlanError(explain(wrong, "the name of a new column", f"choose another, such as {kind}='_{kind}'"))
         if kind == "key":
@@ -80,7 +84,10 @@ def output_schema(plan: Plan, stream: str, output: DataFrameOutput, backfill: Ba
 
 def parsed_schema(text: str) -> t.StructType:
     """The schema that a text of Spark's SQL means."""
-    schema = t.StructType.fromDDL(text)
+    parts = _NAMES.split(text)
+    # The plain word may mean one without a zone: that is a setting of a session.
+    parts[::2] = [_TIMESTAMP.sub("timestamp_ltz", part) for part in parts[::2]]
+    schema = t.StructType.fromDDL("".join(parts))
     assert isinstance(schema, t.StructType)
     return schema
 

@@ -33,17 +33,14 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 def session_for(spark: Any) -> Iterator[SparkSession]:
     """A new session for one run, with the settings that the engine needs.
 
-    It shares the context of the session that is passed in, or of the session that this process has, and copies that
-    session's settings. The settings of that session do not change. If there is none, a context is started: `spark` is
-    the URL of its master, or None for this machine. Runs at the same time share it, and the last one stops it.
+    It shares the context of the session that is passed in, or of the session that this process has, and begins with all
+    that this session has: settings, views, functions, the current database. That session does not change. If there is
+    none, a context is started: `spark` is the URL of its master, or None for this machine. Runs at the same time share
+    it, and the last one stops it.
     """
     with _context(spark) as shared:
-        session = shared.newSession()
-        theirs, ours = shared.conf.getAll, session.conf.getAll
-        changed = {name: value for name, value in theirs.items() if ours.get(name) != value}
-        for name, value in changed.items():
-            if session.conf.isModifiable(name):
-                session.conf.set(name, value)
+        theirs: Any = shared._jsparkSession
+        session = SparkSession(shared.sparkContext, theirs.cloneSession())
         for name, value in _ENGINE_SETTINGS.items():
             session.conf.set(name, value)
         yield session
@@ -189,6 +186,9 @@ def _java_log() -> Iterator[tuple[int, Path]]:
     finally:
         os.close(log)
 
+
+STATE_OF_FRAMES = ("spark.sql.streaming.stateStore.encodingFormat", "unsaferow")
+"""What holds where DataFrames of the user's are read: Spark's own operators in them know no other format."""
 
 _ENGINE_SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,

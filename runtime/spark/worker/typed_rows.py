@@ -58,14 +58,23 @@ class _RowMaker:
 
     def __call__(self, messages: Messages) -> pa.RecordBatch:
         values = [None if value is None else self._decoded(value) for value in messages.values]
-        arrays = [pa.array(self._column(field.name, messages, values), field.type) for field in self._columns.schema]
+        arrays = [self._array(field, self._column(field.name, messages, values)) for field in self._columns.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._columns.schema)
+
+    def _array(self, field: pa.Field, values: list[Any]) -> pa.Array:
+        try:
+            return pa.array(values, field.type)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            wrong = f"a value of stream {self._stream!r} does not fit the column {field.name!r} of type {field.type}: "
+            wrong += f"{error}; it is {_unfit(field.type, values)!r}"
+            remedy = "map it to a value that fits, such as a text, before send_to"
+            raise PipelineError(explain(wrong, "values that fit the column", remedy)) from None
 
     def _column(self, name: str, messages: Messages, values: Sequence[Any]) -> list[Any]:
         if name == self._columns.key:
             return [None if key is None else self._decode_key(key) for key in messages.keys]
         if name == self._columns.timestamp:
-            return [_EPOCH + timedelta(milliseconds=time) for time in messages.times]
+            return [_time(time) for time in messages.times]
         of_value = self._of_value[name]
         return [None if value is None else of_value(value) for value in values]
 
@@ -76,3 +85,21 @@ class _RowMaker:
             wrong = f"a message of stream {self._stream!r} cannot be made a row: {error}; it begins with {data[:80]!r}"
             remedy = "pass DataFrameOutput(..., value=...) with the type of what is sent"
             raise PipelineError(explain(wrong, "values of the type that the stream has", remedy)) from None
+
+
+def _time(milliseconds: int) -> Any:
+    """A time as Arrow takes it. What no datetime can say is left to Arrow, as microseconds."""
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return milliseconds * 1000
+
+
+def _unfit(type_: pa.DataType, values: list[Any]) -> Any:
+    """The first value that a column does not take."""
+    for value in values:
+        try:
+            pa.array([value], type_)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            return value
+    return None

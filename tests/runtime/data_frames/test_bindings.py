@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import Pipeline, UnsupportedError, UsageError, count, dead_letter, tumbling
+from fluvial.dsl import (
+    Pipeline,
+    UnsupportedError,
+    UsageError,
+    after_count,
+    count,
+    dead_letter,
+    tumbling,
+    unbounded,
+)
 from fluvial.planner import plan
 from fluvial.runtime import Backfill, DataFrameInput, DataFrameOutput
 from fluvial.runtime.data_frames.bindings import DataFrames, check_streams, data_frames
@@ -51,6 +60,9 @@ CALLED: Any = DataFrameInput
         (lambda: Backfill(*DAY, lookback=ODD), "Backfill: lookback=3"),
         (lambda: Backfill(*DAY, lookback=-HOUR), "Backfill: lookback="),
         (lambda: Backfill(*DAY, lookback=HOUR, keys="ann"), "Backfill: keys='ann'"),
+        (lambda: Backfill(*DAY, lookback=HOUR, keys=[]), "Backfill: keys=[]"),
+        (lambda: Backfill(*DAY, lookback=HOUR, keys=[1.5]), "Backfill: keys=[1.5]"),
+        (lambda: Backfill(*DAY, lookback=HOUR, keys=[2**70]), "Backfill: keys=["),
         (lambda: data_frames([1], None, None), "inputs=[1]"),
         (lambda: data_frames(None, {1: write}, None), "outputs={1:"),
         (lambda: data_frames(None, None, "today"), "backfill='today'"),
@@ -63,7 +75,7 @@ def test_a_wrong_argument_is_refused(call: Callable[[], Any], wrong: str) -> Non
 def test_a_day_without_a_zone_is_one_in_utc() -> None:
     begun = Backfill(*DAY, lookback=HOUR)
     assert begun.range == (1772323200000, 1772409600000)
-    assert begun.read_from == 1772323200000 - 3_600_000
+    assert begun.span == (1772323200000 - 3_600_000, 1772409600000 + 3_600_000)
     zone = timezone(HOUR)
     there = Backfill(DAY[0].replace(tzinfo=zone), DAY[1].replace(tzinfo=UTC), lookback=HOUR)
     assert there.range == (1772323200000 - 3_600_000, 1772409600000)
@@ -153,3 +165,20 @@ def test_a_run_on_a_streaming_frame_of_spark_connect_is_refused_and_one_that_end
     raised = error_of(lambda: check_streams(made, streaming), UnsupportedError)
     assert_explains(raised, "'clicks' is a streaming DataFrame of Spark Connect", None, "this process", "spark.read")
     check_streams(made, streaming, all_outputs=False)
+
+
+def test_a_lookback_is_as_long_as_what_operators_reach_over() -> None:
+    backfill = Backfill(*DAY, lookback=HOUR / 2)
+    outputs = dict.fromkeys(("counts", "busy-dead-letters"), DataFrameOutput(overwrite=overwrite))
+    frames = data_frames({"clicks": a_frame()}, outputs, backfill)
+    raised = error_of(lambda: check_streams(plan(a_pipeline()), frames), UsageError)
+    assert_explains(raised, "where window counts reaches over 3600000 ms", None, "a lookback as long", "longer one")
+
+
+def test_operators_that_may_reach_further_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    pipeline = Pipeline("busy")
+    keyed = pipeline.stream("clicks", key=str, value=str)
+    keyed.window(unbounded(), count(), id="all", trigger=after_count(1)).send_to("counts")
+    outputs = {"counts": DataFrameOutput(overwrite=overwrite)}
+    check_streams(plan(pipeline), data_frames({"clicks": a_frame()}, outputs, Backfill(*DAY, lookback=HOUR)))
+    assert "backfill: window all may depend on messages from before the lookback" in caplog.text

@@ -140,7 +140,7 @@ def test_keys_are_of_the_type_of_the_stream(spark: "SparkSession", type_: Any, c
         ("1 AS seen", {}, {}, "no column 'timestamp'", "timestamp="),
         ("'x' AS seen, 1 AS timestamp", {}, {}, "the column 'seen' is of type string", "cast"),
         ("array('x') AS names, 1 AS timestamp", {}, {}, "no column for the field 'seen'", "columns="),
-        ("1 AS seen, array(1) AS names, 1 AS timestamp", {}, {}, "the column 'names[]' is of type int", "cast"),
+        ("1 AS seen, array(1) AS names, 1 AS timestamp", {}, {}, "the column 'names[]' is of type int", "anew"),
         ("1 AS seen, 'x' AS timestamp", {}, {}, "the column 'timestamp' is of type string", "cast"),
         ("1 AS seen, 1 AS timestamp", {"columns": {"x": "seen"}}, {}, "columns= names 'x'", "correct"),
         ("1 AS seen, 1 AS timestamp", {"columns": {"seen": "nope"}}, {}, "'nope' cannot be selected", "correct"),
@@ -172,3 +172,48 @@ def test_a_value_that_cannot_be_read_is_refused(
 ) -> None:
     frame = spark.sql(f"SELECT {column}, 1 AS timestamp")
     assert wrong in str(error_of(lambda: mapped(frame, type_), error))
+
+
+def test_times_without_a_zone_and_dates_are_in_utc_whatever_the_session_s_zone(spark: "SparkSession") -> None:
+    there = spark.newSession()
+    there.conf.set("spark.sql.session.timeZone", "America/New_York")
+    frame = there.sql("SELECT date'2026-03-01' AS seen, timestamp_ntz'2026-03-01 12:30:00' AS timestamp")
+    ((value, time, _),) = messages(frame, mapped(frame, Place))
+    assert (msgspec.json.decode(bytes(value), type=Place).seen, time) == (1772323200000, 1772368200000)
+
+
+def test_case_does_not_count_where_it_does_not_for_spark(spark: "SparkSession") -> None:
+    there = spark.newSession()
+    frame = there.sql("SELECT 5 AS SEEN, array('a') AS Names, 7L AS `Timestamp`")
+    ((value, time, _),) = messages(frame, mapped(frame, Place))
+    assert (msgspec.json.decode(bytes(value), type=Place), time) == (Place(5, ["a"]), 7)
+    there.conf.set("spark.sql.caseSensitive", "true")
+    assert "no column for the field 'seen'" in str(error_of(lambda: mapped(frame, Place), PlanError))
+
+
+class Quoted(msgspec.Struct, frozen=True):
+    """A field whose name has to be quoted."""
+
+    its: int = msgspec.field(name="it's `odd`")
+
+
+def test_any_name_may_be_a_field_s(spark: "SparkSession") -> None:
+    frame = spark.range(1).selectExpr("5 AS `it's ``odd```", "1 AS timestamp")
+    ((value, _, __),) = messages(frame, mapped(frame, Quoted))
+    assert msgspec.json.decode(bytes(value), type=Quoted) == Quoted(5)
+
+
+@pytest.mark.parametrize(
+    ("columns", "given"),
+    [
+        ("1 AS seen, 2 AS SEEN, 1 AS timestamp", {}),
+        ("1 AS x, 1 AS timestamp", {"columns": {"seen": "count(1)"}}),
+        ("array(1) AS xs, 1 AS timestamp", {"columns": {"seen": "explode(xs)"}}),
+    ],
+)
+def test_what_spark_cannot_select_is_refused_in_our_words(
+    spark: "SparkSession", columns: str, given: dict[str, Any]
+) -> None:
+    frame = spark.sql(f"SELECT {columns}")
+    raised = error_of(lambda: mapped(frame, Place, given=given), PlanError)
+    assert "the DataFrame of stream 'events'" in str(raised)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -117,3 +118,24 @@ def test_a_value_of_another_type_says_what_to_do() -> None:
     with pytest.raises(PipelineError) as raised:
         rows_of(OutputColumns(SCHEMA, Item), [(None, b'{"name": 3}', 0, ())])
     assert_explains(raised.value, "a message of stream 'out' cannot be made a row", None, "the type", "value=")
+
+
+@pytest.mark.parametrize(
+    ("type_", "arrow", "data", "shown"),
+    [
+        (int, pa.int64(), b"99999999999999999999", "99999999999999999999"),
+        (Decimal, pa.decimal128(38, 18), b'"1e30"', "Decimal('1E+30')"),
+    ],
+)
+def test_a_value_that_fits_no_column_is_named(type_: Any, arrow: pa.DataType, data: bytes, shown: str) -> None:
+    columns = OutputColumns(pa.schema([("value", arrow)]), type_)
+    with pytest.raises(PipelineError) as raised:
+        rows_of(columns, [(None, b"1", 0, ()), (None, data, 0, ())])
+    assert_explains(raised.value, f"does not fit the column 'value' of type {arrow}", None, "fit the column", "map it")
+    assert f"it is {shown}" in str(raised.value)
+
+
+def test_a_time_that_no_column_holds_is_named() -> None:
+    schema = pa.schema([("value", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    with pytest.raises(PipelineError, match="column 'at'"):
+        rows_of(OutputColumns(schema, int, timestamp="at"), [(None, b"1", 2**62, ())])
