@@ -21,6 +21,7 @@ from ...process.data_files import UMASK
 from ...process.user_modules import hides_modules, own_paths
 from ..rows import ARROW_BYTES, ARROW_RECORDS
 from .java_process import forget_ended_java, launch_java, reason
+from .master import check_reachable
 
 _CONNECT = "sc://"
 """How the URL of a server of Spark Connect begins."""
@@ -30,15 +31,15 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 @contextmanager
-def session_for(spark: Any) -> Iterator[SparkSession]:
-    """A new session for one run, with the settings that the engine needs.
+def session_for(spark: Any, argument: str = "spark") -> Iterator[SparkSession]:
+    """A new session for one run, with the settings that the engine needs. `argument` is what the user calls `spark`.
 
     It shares the context of the session that is passed in, or of the session that this process has, and begins with all
     that this session has: settings, views, functions, the current database. That session does not change. If there is
     none, a context is started: `spark` is the URL of its master, or None for this machine. Runs at the same time share
     it, and the last one stops it.
     """
-    with _context(spark) as shared:
+    with _context(spark, argument) as shared:
         theirs: Any = shared._jsparkSession
         session = SparkSession(shared.sparkContext, theirs.cloneSession())
         for name, value in _ENGINE_SETTINGS.items():
@@ -58,22 +59,17 @@ _STARTED, _LOCK = _Started(), Lock()
 
 
 @contextmanager
-def _context(spark: Any) -> Iterator[SparkSession]:
+def _context(spark: Any, argument: str = "spark") -> Iterator[SparkSession]:
     """A session in the context that the run uses."""
+    check_session(spark, argument)
     if isinstance(spark, SparkSession):
-        if _is_stopped(spark):
-            raise UsageError(explain("the session handed in as spark= is stopped", "one that runs", "start another"))
         yield spark
         return
-    if not (spark is None or isinstance(spark, str)) or str(spark).startswith(_CONNECT):
-        expected = "a SparkSession of this process, the URL of a master, or None; not one of Spark Connect"
-        remedy = "on Spark Connect run a batch job, over DataFrames of its session as inputs="
-        raise UsageError(explain(f"spark={spark!r}", expected, remedy))
     with _LOCK:
         if forget_ended_java():
             _STARTED.session, _STARTED.runs = None, 0
         session = _STARTED.session or _active_session() or _start(spark)
-        _check_master(session, spark)
+        _check_master(session, spark, argument)
         _STARTED.runs += (own := session is _STARTED.session)
     try:
         yield session
@@ -107,10 +103,22 @@ def _active_session() -> SparkSession | None:
     return None if _is_stopped(session) else session
 
 
-def _check_master(session: SparkSession, master: str | None) -> None:
+def check_session(spark: Any, argument: str) -> None:
+    """Raise UsageError for what is neither a session that runs, nor the URL of a master, nor None."""
+    if isinstance(spark, SparkSession):
+        if _is_stopped(spark):
+            wrong = f"the session handed in as {argument}= is stopped"
+            raise UsageError(explain(wrong, "one that runs", "start another"))
+    elif not (spark is None or isinstance(spark, str)) or str(spark).startswith(_CONNECT):
+        expected = "a SparkSession of this process, the URL of a master, or None; not one of Spark Connect"
+        remedy = "on Spark Connect run a batch job, over DataFrames of its session as inputs="
+        raise UsageError(explain(f"{argument}={spark!r}", expected, remedy))
+
+
+def _check_master(session: SparkSession, master: str | None, argument: str) -> None:
     if master not in (None, session.sparkContext.master):
-        wrong = f"spark={master!r}, where this process has a session of {session.sparkContext.master!r}"
-        raise UsageError(explain(wrong, "one Spark in a process", "stop that session, or hand it in as spark="))
+        wrong = f"{argument}={master!r}, where this process has a session of {session.sparkContext.master!r}"
+        raise UsageError(explain(wrong, "one Spark in a process", f"stop that session, or hand it in as {argument}="))
 
 
 def _start(master: str | None) -> SparkSession:
@@ -119,6 +127,7 @@ def _start(master: str | None) -> SparkSession:
     with _own_interrupts(), SparkSession.Builder._lock, SparkContext._lock:
         if (active := _active_session()) is not None:
             return active
+        check_reachable(master)
         share_python_paths()
         remedy = "Spark needs Java 17 or later, on the PATH or under JAVA_HOME"
         try:

@@ -1,0 +1,28 @@
+"""Whether a master of a standalone cluster answers, before Spark is started."""
+
+import socket
+
+import pytest
+
+from explained import assert_explains, error_of
+from fluvial.dsl import SystemProblem
+from fluvial.runtime.spark.query.master import check_reachable
+
+
+def test_a_master_that_listens_is_reached_also_as_one_of_several() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        check_reachable(f"spark://127.0.0.1:{port}")
+        check_reachable(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "spark://127.0.0.1", "spark://127.0.0.1:99999"])
+def test_a_master_that_does_not_answer_is_told(master: str) -> None:
+    error = error_of(lambda: check_reachable(master), SystemProblem)
+    wrong = f"no master of Spark's answers at {master} ({master.removeprefix('spark://')}: "
+    assert_explains(error, wrong, None, "spark://HOST:7077", "start the master")
+
+
+@pytest.mark.parametrize("other", [None, "local[2]", "yarn", object()])
+def test_what_names_no_standalone_master_is_left_to_spark(other: object) -> None:
+    check_reachable(other)
