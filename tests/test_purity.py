@@ -31,6 +31,7 @@ ALLOWED = {
     "runtime/spark/query/query.py": "the id of a checkpoint, and the clock of its driver",
     "runtime/spark/query/session.py": "Spark's processes get their settings by the environment",
     "runtime/spark/query/supervision.py": "waits for queries of Spark, which keep their own time",
+    "runtime/spark/task_jobs.py": "a task hands the environment of its worker on to its container",
     "runtime/systems/log/journal.py": "the id of a log",
     "runtime/systems/log/system.py": "the name of a writer",
     "runtime/systems/memory.py": "the id of a system in memory",

@@ -1,4 +1,4 @@
-"""Ships a plan to Spark's workers: it is pickled once, and each worker process unpickles and compiles it once."""
+"""Ships a plan, or a pipeline, to Spark's workers: it is pickled once, and each worker process unpickles it once."""
 
 import hashlib
 import inspect
@@ -70,11 +70,19 @@ class PlanBundle:
 
 def pack(bundle: PlanBundle) -> ShippedPlan:
     """Pickle a plan. Functions of modules that workers may not have are pickled with their code."""
-    pipeline = bundle.plan.pipeline
+    return _packed(bundle, bundle.plan.pipeline)
+
+
+def pack_pipeline(pipeline: Pipeline) -> ShippedPlan:
+    """Pickle a pipeline without a plan, for a process that makes its own."""
+    return _packed(pipeline, pipeline)
+
+
+def _packed(value: object, pipeline: Pipeline) -> ShippedPlan:
     refuse_taken(_own_modules(pipeline), own_paths())
     try:
         with by_value(pipeline):
-            data = _made_by() + pickling.dumps(bundle)
+            data = _made_by() + pickling.dumps(value)
     except Exception as error:
         wrong = f"pipeline {pipeline.name!r} cannot be sent to Spark's workers: {error}"
         remedy = "hand clients to functions by resource(factory); make locks and files inside the functions"
@@ -135,11 +143,27 @@ def unpack(shipped: ShippedPlan) -> tuple[PlanBundle, dict[str, Program]]:
     """The plan in this worker process, and the programs that are compiled so far, by stage."""
     unpacked = _UNPACKED.get(shipped.digest)
     if unpacked is None:
-        # At the end of the path: a module of the user's must not hide one of Python's in this process.
-        sys.path.extend(path for path in shipped.paths if path not in sys.path)
-        prefer_own_modules(shipped.paths)
-        unpacked = _UNPACKED[shipped.digest] = (_cloudpickle.loads(_pickled(_read(shipped))), {})
+        unpacked = _UNPACKED[shipped.digest] = (_unpacked(shipped), {})
     return unpacked
+
+
+def unpack_pipeline(shipped: ShippedPlan) -> Pipeline:
+    """The pipeline that `pack_pipeline` has pickled, in another process. Raises UnsupportedError if what its functions
+    need is not there."""
+    try:
+        pipeline: Pipeline = _unpacked(shipped)
+    except (ImportError, AttributeError) as error:
+        wrong = f"the pipeline cannot be loaded here: {error}"
+        remedy = "install what it imports on every worker, or bring it there with spark.submit.pyFiles"
+        raise UnsupportedError(explain(wrong, "the modules that it imports", remedy, sys.prefix)) from error
+    return pipeline
+
+
+def _unpacked(shipped: ShippedPlan) -> Any:
+    # At the end of the path: a module of the user's must not hide one of Python's in this process.
+    sys.path.extend(path for path in shipped.paths if path not in sys.path)
+    prefer_own_modules(shipped.paths)
+    return _cloudpickle.loads(_pickled(_read(shipped)))
 
 
 def _made_by() -> bytes:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ShippedPlan:
-    """A pickled `PlanBundle`, as bytes or in a file. By `digest` a worker knows whether it has unpickled the bundle
-    before. `paths` are the folders, besides those of installed packages, in which the user's modules are. `run` is the
-    same for all queries of a run, and another for a run of another plan."""
+    """A pickled `PlanBundle` or `Pipeline`, as bytes or in a file. By `digest` a worker knows whether it has unpickled
+    it before. `paths` are the folders, besides those of installed packages, in which the user's modules are. `run` is
+    the same for all queries of a run, and another for a run of another plan."""
 
     digest: str
     data: bytes

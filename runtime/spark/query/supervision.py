@@ -192,7 +192,7 @@ def problem(error: Exception, starts: int) -> FluvialError:
         return QueryFailed(explain(wrong, "Python processes that live as long as their tasks", remedy))
     if line := next((line for line in text.splitlines() if remedy_for(Exception(line))), None):
         return exhausted(Exception(line.strip()), "Spark")
-    if (without_python := _python_problem(message)) is not None:
+    if (without_python := python_problem(message)) is not None:
         return without_python
     if _INCOMPLETE.search(message):
         wrong = f"Spark cannot read its checkpoint: {message}"
@@ -204,7 +204,7 @@ def problem(error: Exception, starts: int) -> FluvialError:
     return QueryFailed(f"the query on Spark has failed: {message}")
 
 
-def _python_problem(message: str) -> SystemProblem | None:
+def python_problem(message: str) -> SystemProblem | None:
     """The error if Spark cannot start Python, or starts one that has no Fluvial; None otherwise."""
     if _NO_FLUVIAL.search(message):
         wrong = "Spark starts a Python that has no Fluvial"

@@ -1,0 +1,177 @@
+"""Jobs of one task each, which Spark runs wherever there is a core: what containers of the local engine run in."""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JError
+from pyspark import InheritableThread, SparkContext, SparkFiles
+from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
+
+from ...dsl.errors import FluvialError, SystemProblem, UnsupportedError, UsageError
+from ...dsl.text import visible
+from ...dsl.validation import explain
+from .query.java_process import reason
+from .query.session import session_for
+from .query.supervision import python_problem
+
+PORT = "spark.fluvial.port"
+"""The setting of Spark with the port at which the driver listens for its tasks; any free one by default."""
+SPECULATION = ("spark.speculation", "spark.speculation.task.duration.threshold")
+"""With both Spark would begin a second task beside one that runs for long."""
+PYTHONPATH = "PYTHONPATH"
+_JOIN_SECONDS = 10.0
+_OTHER_VERSION = re.compile(r"No module named 'fluvial\.|Can't get attribute '\w+' on <module 'fluvial\.")
+_GONE = (Py4JError, OSError, EOFError)
+"""What a call of Java raises if its process has ended."""
+
+Work = Callable[[bytes, Mapping[str, str]], str]
+"""What a task does: it gets its order, and the environment for its children. Returns why it did nothing, or no text."""
+JobEnded = Callable[[FluvialError | str], None]
+"""Told by another thread what `Work` has returned, why Spark could not run it, or an error that comes again."""
+
+
+class DriverAddress(NamedTuple):
+    """Where the driver listens: `host` and `port` to bind, and the name `known_as` by which workers find the host."""
+
+    host: str
+    port: int
+    known_as: str
+
+
+class TaskJobs:
+    """The jobs of one `work`, each with an order of its own and a name that no other job has."""
+
+    def __init__(self, context: SparkContext, work: Work) -> None:
+        self._context, self._work = context, work
+        self._threads: list[InheritableThread] = []
+
+    def submit(self, name: str, title: str, order: bytes, ended: JobEnded) -> None:
+        """Submit a job. Raises SystemProblem if Spark has ended."""
+        if (problem := self._ended()) is not None:
+            raise problem
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = InheritableThread(target=self._run, args=(name, title, order, ended), name=title, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def cancel(self, name: str) -> None:
+        """Cancel a job, also one that Spark has not been given yet."""
+        with suppress(*_GONE):
+            self._scala.cancelJobGroupAndFutureJobs(name)
+
+    def cores(self) -> str:
+        """How many tasks Spark can run at a time, and how many run."""
+        try:
+            profile = self._scala.resourceProfileManager().defaultResourceProfile()
+            most = self._scala.maxNumConcurrentTasks(profile)
+            run = sum(executor.numRunningTasks for executor in self._context.statusTracker().getExecutorInfos())
+        except _GONE:
+            return "Spark does not say how many it has"
+        if not most:
+            host = self._context.getConf().get("spark.driver.host")
+            return (
+                f"Spark has no executor, for which workers must have cores and memory, and reach this driver at {host}"
+            )
+        return f"Spark has room for {most} tasks at a time, and runs {run}"
+
+    def join(self) -> None:
+        """Wait until the jobs have ended, so that none is left to a session that lives on."""
+        for thread in self._threads:
+            thread.join(_JOIN_SECONDS)
+
+    @property
+    def _scala(self) -> Any:
+        context: Any = self._context._jsc
+        return context.sc()
+
+    def _run(self, name: str, title: str, order: bytes, ended: JobEnded) -> None:
+        context = self._context
+        try:
+            context.setJobGroup(name, title, interruptOnCancel=False)
+            one = context.parallelize([None], 1).mapPartitions(partial(_in_worker, self._work, order))
+            problem: FluvialError | str = one.collect()[0]
+        except Exception as error:  # of a thread, which nobody else would see
+            problem = self._problem(error)
+        ended(problem)
+
+    def _problem(self, error: Exception) -> FluvialError | str:
+        message = reason(error)
+        if (problem := self._ended() or python_problem(message)) is not None:
+            return problem
+        if _OTHER_VERSION.search(message):
+            wrong = "a worker has another version of Fluvial than the one that the run was started with"
+            remedy = "install the same version on the driver and on every worker"
+            return SystemProblem(explain(wrong, "one version of Fluvial", remedy, "a worker of Spark's"))
+        if isinstance(error, PythonException):
+            wrong = f"a worker of Spark's cannot run a task: {message}"
+            expected, remedy = "workers with the same Python and packages as here", "see the logs of the executors"
+            return SystemProblem(explain(wrong, expected, remedy, "a worker of Spark's"))
+        return visible(message.partition("\n")[0])
+
+    def _ended(self) -> SystemProblem | None:
+        """The error if Spark has ended."""
+        with suppress(*_GONE, AttributeError):  # PySpark forgets a context that was stopped
+            if not self._scala.isStopped():
+                return None
+        wrong = "Spark has ended: its session was stopped, or its Java process does not answer"
+        return SystemProblem(explain(wrong, "a session that lives as long as the run", "start the run again", "Spark"))
+
+
+@contextmanager
+def task_jobs(spark: Any, argument: str, work: Work) -> Iterator[tuple[TaskJobs, DriverAddress]]:
+    """Let Spark run jobs while the context is open. `spark` is a session or the URL of a master, which the user has
+    given as `argument`; a session that is started for it ends with the context."""
+    with _session(spark, argument) as session:
+        context = session.sparkContext
+        setting = context.getConf().get
+        _refuse_speculation(setting)
+        known_as = setting("spark.driver.host") or "localhost"
+        bound = setting("spark.driver.bindAddress") or known_as
+        address = DriverAddress(bound.strip("[]"), _port(setting(PORT) or "0"), known_as.strip("[]"))
+        jobs = TaskJobs(context, work)
+        try:
+            yield jobs, address
+        finally:
+            jobs.join()
+
+
+@contextmanager
+def _session(spark: Any, argument: str) -> Iterator[SparkSession]:
+    sessions = session_for(spark, argument)
+    session = sessions.__enter__()
+    try:
+        yield session
+    finally:
+        with suppress(*_GONE):
+            sessions.__exit__(None, None, None)
+
+
+def _in_worker(work: Work, order: bytes, _: Iterable[object]) -> Iterator[str]:
+    yield work(order, environment_with(os.environ, sys.path, SparkFiles.getRootDirectory()))
+
+
+def environment_with(environment: Mapping[str, str], path: Iterable[str], root: str) -> dict[str, str]:
+    """The environment of a worker for its children, which also import what Spark has brought to this worker: what of
+    its `path` lies in the folder `root`."""
+    brought = [entry for entry in path if entry and Path(entry).is_relative_to(root)]
+    return {**environment, PYTHONPATH: os.pathsep.join([*brought, *filter(None, [environment.get(PYTHONPATH)])])}
+
+
+def _refuse_speculation(setting: Callable[[str], str | None]) -> None:
+    switch, threshold = SPECULATION
+    if setting(switch) == "true" and setting(threshold) is not None:
+        wrong = f"{switch}=true with {threshold}: Spark would run a second task of a container"
+        raise UnsupportedError(explain(wrong, "one task for each container", f"leave out {threshold}"))
+
+
+def _port(text: str) -> int:
+    if text.isdecimal() and int(text) < 1 << 16:
+        return int(text)
+    raise UsageError(explain(f"{PORT}={text}", "the number of a port, or 0 for any free one", "correct the setting"))

@@ -1,0 +1,151 @@
+"""Jobs of one task: what Spark runs, what it says of a task that it could not run, and what is refused."""
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from queue import Queue
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the jobs are Spark's")
+
+from pyspark.errors import PythonException
+
+from explained import assert_explains, error_of
+from fluvial.dsl import FluvialError, SystemProblem, UnsupportedError, UsageError
+from fluvial.runtime.spark.task_jobs import TaskJobs, Work, _port, _refuse_speculation, environment_with, task_jobs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Results = Queue[FluvialError | str]
+
+
+def worker() -> Work:
+    """A function that travels to workers with its code: it does what its order says."""
+
+    def work(order: bytes, env: Mapping[str, str]) -> str:
+        match order.decode().split():
+            case ["fail"]:
+                raise ValueError("no such thing")
+            case ["wait", pipe]:
+                with open(pipe, "w"):  # until the test reads it
+                    pass
+                with open(pipe):  # until it writes there
+                    pass
+            case _:
+                pass
+        return f"{order.decode()} {'PYTHONPATH' in env}"
+
+    return work
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path / "pipe"
+
+
+@pytest.fixture
+def jobs(spark: "SparkSession") -> Iterator[TaskJobs]:
+    with task_jobs(spark, "hosts", worker()) as (jobs, address):
+        assert address == ("127.0.0.1", 0, "127.0.0.1")
+        yield jobs
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_task_runs_its_order_and_what_it_returns_is_told(jobs: TaskJobs, pipe: Path) -> None:
+    results: Results = Queue()
+    jobs.submit("one", "p: one", f"wait {pipe}".encode(), results.put)
+    pipe.read_text()  # the first one runs
+    jobs.submit("two", "p: two", b"go", results.put)  # beside it
+    assert results.get(timeout=60) == "go True"
+    assert jobs.cores() == "Spark has room for 2 tasks at a time, and runs 1"
+    pipe.write_text("")
+    assert results.get(timeout=60) == f"wait {pipe} True"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_job_that_is_cancelled_and_a_task_that_fails_are_told(jobs: TaskJobs, pipe: Path) -> None:
+    results: Results = Queue()
+    jobs.submit("three", "p: three", f"wait {pipe}".encode(), results.put)
+    pipe.read_text()  # it runs
+    jobs.cancel("three")
+    assert "cancelled" in str(results.get(timeout=60))
+    jobs.cancel("four")
+    jobs.submit("four", "p: four", b"go", results.put)  # which was called off before Spark had it
+    assert "cancelled" in str(results.get(timeout=60))
+    jobs.submit("five", "p: five", b"fail", results.put)
+    error = results.get(timeout=60)
+    assert isinstance(error, SystemProblem)
+    assert "ValueError: no such thing" in str(error)
+
+
+class Context:
+    """A context that was stopped, or whose Java process has ended."""
+
+    def __init__(self, *, answers: bool) -> None:
+        self._answers = answers
+
+    @property
+    def _jsc(self) -> Any:
+        if not self._answers:
+            raise ConnectionRefusedError(111, "refused")
+        return SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: True))
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_spark_that_has_ended_takes_no_job(answers: bool) -> None:
+    context: Any = Context(answers=answers)
+    jobs = TaskJobs(context, worker())
+    error = error_of(lambda: jobs.submit("one", "p: one", b"go", lambda _: None), SystemProblem)
+    assert_explains(error, "Spark has ended", None, "a session that lives as long as the run", "start the run again")
+    assert answers or jobs.cores() == "Spark does not say how many it has"
+    assert isinstance(jobs._problem(ValueError("any")), SystemProblem)
+
+
+@pytest.mark.parametrize(
+    ("message", "wrong"),
+    [
+        ("ModuleNotFoundError: No module named 'fluvial'", "a Python that has no Fluvial"),
+        ("No module named 'fluvial.runtime.spark.task_jobs'", "another version of Fluvial"),
+        ("Can't get attribute 'run_order' on <module 'fluvial.runtime'", "another version of Fluvial"),
+        ("[PYTHON_VERSION_MISMATCH] the worker has 3.8", "cannot run a task: [PYTHON_VERSION_MISMATCH]"),
+    ],
+)
+def test_what_another_worker_would_not_do_better_is_an_error(message: str, wrong: str) -> None:
+    context: Any = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False)))
+    problem = TaskJobs(context, worker())._problem(PythonException(message))
+    assert isinstance(problem, SystemProblem)
+    assert wrong in str(problem).splitlines()[0]
+    assert TaskJobs(context, worker())._problem(RuntimeError("ExecutorLostFailure\nmore")) == "ExecutorLostFailure"
+
+
+def test_a_second_task_beside_a_long_one_is_refused() -> None:
+    threshold = "spark.speculation.task.duration.threshold"
+    _refuse_speculation({"spark.speculation": "true"}.get)  # a job of one task has no second one without a threshold
+    _refuse_speculation({threshold: "1min"}.get)
+    error = error_of(
+        lambda: _refuse_speculation({"spark.speculation": "true", threshold: "1min"}.get), UnsupportedError
+    )
+    assert_explains(error, "spark.speculation=true with", None, "one task for each container", f"leave out {threshold}")
+
+
+def test_the_port_is_a_number() -> None:
+    assert [_port("0"), _port("7100")] == [0, 7100]
+    for wrong in ("x", "-1", "65536"):
+        error = error_of(partial(_port, wrong), UsageError)
+        assert_explains(error, f"spark.fluvial.port={wrong}", None, "the number of a port")
+
+
+def test_a_container_finds_what_spark_has_brought_to_its_worker() -> None:
+    path = ["/tmp/work/userFiles-1/deps.zip", "", "/usr/lib/python3", "/tmp/work/userFiles-1"]
+    found = environment_with({"PYTHONPATH": "/spark", "HOME": "/h"}, path, "/tmp/work/userFiles-1")
+    brought = os.pathsep.join(["/tmp/work/userFiles-1/deps.zip", "/tmp/work/userFiles-1", "/spark"])
+    assert found == {"PYTHONPATH": brought, "HOME": "/h"}
+    assert environment_with({}, [], "/tmp")["PYTHONPATH"] == ""
