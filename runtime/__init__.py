@@ -1,6 +1,6 @@
 """Runs a pipeline on the local engine or on Spark, and operates it.
 
-Comes in: a pipeline, and the system that has its streams. Goes out: a `Report`. Read `launch` first: `run` plans,
+Comes in: a pipeline, and the system that has its streams. Goes out: a `Report`. Read `launch` first: it plans,
 checks, and calls an engine."""
 
 from importlib import import_module
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..planner.settings import Settings
     from .background_run import RunHandle, start
     from .data_frames.bindings import Backfill, DataFrameInput, DataFrameOutput
-    from .launch import run
+    from .foreground_run import run
     from .metrics.http import Metrics
     from .pipeline_frame import to_dataframe
     from .pipeline_reset import reset
@@ -51,7 +51,7 @@ _HOMES = {
     "Settings": "..planner.settings",
     "open_system": ".systems",
     "reset": ".pipeline_reset",
-    "run": ".launch",
+    "run": ".foreground_run",
     "start": ".background_run",
     "to_dataframe": ".pipeline_frame",
 }

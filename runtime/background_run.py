@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..dsl.errors import UsageError
 from ..dsl.pipeline import Pipeline
+from ..dsl.validation import explain
 from ..dsl.verb_calls import explained_call
 from ..planner.settings import Settings
+from .containers.start import HostsArguments, prepared_on_hosts
 from .data_frames.bindings import Backfill, data_frames
 from .launch import EngineName, Until, checked_progress, prepared
 from .local.coordination.membership import ContainerId
@@ -132,12 +134,14 @@ def start(
     inputs: Mapping[str, Any] | None = None,
     outputs: Mapping[str, Any] | None = None,
     backfill: Backfill | None = None,
+    containers: int | None = None,
+    hosts: Any = None,
 ) -> RunHandle:
     """Begin to run a pipeline in a thread of its own, and return a handle on the run: to wait for it, to stop it, and
     to see how far it is.
 
-    The arguments are those of `run`. What `run` refuses before anything starts is raised here, all later errors by the
-    handle's `wait`.
+    The arguments are those of `run`; `containers` run on `hosts` alone. What `run` refuses before anything starts is
+    raised here, all later errors by the handle's `wait`.
 
     >>> streams = open_system("memory:")
     >>> streams.admin().create("words", 1)
@@ -149,5 +153,14 @@ def start(
     """
     checked_progress(progress)
     frames = data_frames(inputs, outputs, backfill)
+    if hosts is not None:
+        asked = HostsArguments(engine, until, spark, metrics, hosts, containers, bool(frames))
+        return RunHandle(prepared_on_hosts(pipeline, system, settings, asked), pipeline, progress)
+    if containers is not None:
+        wrong, remedy = (
+            f"containers={containers!r} without hosts=",
+            "pass hosts=, or run each with run(container_id=...)",
+        )
+        raise UsageError(explain(wrong, "a cluster that they run on", remedy))
     run_prepared = prepared(pipeline, engine, system, settings, until, spark, ContainerId(), metrics, frames=frames)
     return RunHandle(run_prepared, pipeline, progress)

@@ -1,4 +1,4 @@
-"""`run`: plans a pipeline, checks the plan, and runs it on an engine."""
+"""Plans a pipeline, checks the plan, and runs it on an engine."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
@@ -11,11 +11,10 @@ from ..dsl.errors import MissingExtraError, PlanError, UnsupportedError, UsageEr
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import explain, require
-from ..dsl.verb_calls import explained_call
 from ..planner.plan import Plan
 from ..planner.planner import plan_on
 from ..planner.settings import Settings
-from .data_frames.bindings import NO_DATA_FRAMES, Backfill, DataFrames, check_streams, data_frames
+from .data_frames.bindings import NO_DATA_FRAMES, DataFrames, check_streams
 from .local.coordination.membership import ContainerId
 from .preflight.requirements import check_requirements
 from .report import OnProgress, Report
@@ -45,68 +44,6 @@ _ENGINES: Mapping[str, tuple[str, str]] = {
 }
 
 
-@partial(explained_call, error=UsageError)
-def run(
-    pipeline: Pipeline,
-    *,
-    engine: EngineName = "local",
-    system: str | System = "log:.fluvial",
-    settings: Settings | None = None,
-    until: Until = "stopped",
-    progress: OnProgress | None = None,
-    metrics: "Metrics | None" = None,
-    spark: Any = None,
-    inputs: Mapping[str, Any] | None = None,
-    outputs: Mapping[str, Any] | None = None,
-    backfill: Backfill | None = None,
-    container_id: int | None = None,
-    containers: int = 1,
-) -> Report:
-    """Run a pipeline until it is stopped (SIGINT, SIGTERM), or up to the ends that its inputs have now.
-
-    `until="caught-up"` processes what the inputs hold now; the next run goes on, as by a schedule. `until="end"` takes
-    that for all input there is: all windows fire.
-    `engine` is "local" or "spark"; `system` is where the streams live: `log:DIR`, `memory:`, or a System. `spark` is a
-    SparkSession or a master's URL, for that engine. `progress` is called about once a second; `metrics` serves what is
-    measured, see `Metrics`.
-
-    `inputs` and `outputs` are DataFrames of Spark's, for that engine: by stream, a DataFrame or a `DataFrameInput`, and
-    a function that is given the DataFrame of each batch, or a `DataFrameOutput`. Where the inputs have an end, the run
-    is a batch job, and may write a part of its outputs anew: see `Backfill`.
-
-    With `containers` more than 1 this process is one container of the local engine, the one with the number
-    `container_id` from 0, which must be given then, and runs its share of the tasks; start one process for each.
-
-    Raises a `FluvialError`: `PlanError` or `UnsupportedError` before anything starts, `MessageError` for a message that
-    failed under `on_error=fail()` or a function that called `sys.exit`, `SystemProblem` when the system is out of
-    reach, `NoProgressError` after a stall; `UsageError` for a wrong argument, `MissingExtraError` for an engine that is
-    not installed.
-
-    >>> streams = open_system("memory:")
-    >>> streams.admin().create("words", 1)
-    >>> writing = streams.producer().begin()
-    >>> writing.append("words", 0, [(None, b"tea", 1_700_000_000_000, ())])  # key, value, timestamp, headers
-    >>> writing.commit()
-    >>> pipeline = Pipeline("shout")
-    >>> pipeline.stream("words", value=str).map(str.upper).send_to("loud")
-    >>> run(pipeline, system=streams, until="end").written
-    {'loud': 1}
-    """
-    container = _checked_container(container_id, containers)
-    checked_progress(progress)
-    frames = data_frames(inputs, outputs, backfill)
-    return prepared(pipeline, engine, system, settings, until, spark, container, metrics, frames=frames)(progress)
-
-
-def _checked_container(container_id: object, containers: object) -> ContainerId:
-    number = 0 if container_id is None and containers == 1 else container_id
-    if not (isinstance(containers, int) and isinstance(number, int) and 0 <= number < containers):
-        wrong = f"container_id={container_id!r}, containers={containers!r}"
-        remedy = "pass container_id= in each process; fluvial run --containers starts all of them"
-        raise UsageError(explain(wrong, "a number of containers, 1 or more, and one of them, counted from 0", remedy))
-    return ContainerId(number, containers)
-
-
 def run_container(
     pipeline: Pipeline,
     engine: EngineName,
@@ -119,7 +56,7 @@ def run_container(
     metrics: "Metrics | None" = None,
     partitions: Mapping[str, int] | None = None,
 ) -> Report:
-    """Do what `run` does, as the container that `container` names. `partitions` limits how many partitions of a stream
+    """Run a pipeline as the container that `container` names. `partitions` limits how many partitions of a stream
     the run reads, for streams that have got more."""
     return prepared(pipeline, engine, system, settings, until, spark, container, metrics, partitions)(progress)
 
@@ -140,9 +77,7 @@ def prepared(
     valid = metrics is None or callable(getattr(metrics, "following", None))
     require(valid, UsageError, f"metrics={metrics!r}", "a Metrics, or None", "open it: with Metrics() as metrics")
     settings = Settings() if settings is None else settings
-    if until not in get_args(Until):
-        remedy = 'write until="stopped", until="caught-up" or until="end"'
-        raise UsageError(explain(f"until={until!r}", '"stopped", "caught-up" or "end"', remedy))
+    check_until(until)
     # A session of the user's, or a DataFrame, shows that all requirements are met.
     if not frames.inputs and (spark is None or isinstance(spark, str)):
         check_requirements(engine)
@@ -165,6 +100,13 @@ def prepared(
             return run_plan(planned, streams, settings, until, on_progress, spark)
 
     return run_prepared
+
+
+def check_until(until: object) -> None:
+    """Raise UsageError for an `until` that there is not."""
+    if until not in get_args(Until):
+        remedy = 'write until="stopped", until="caught-up" or until="end"'
+        raise UsageError(explain(f"until={until!r}", '"stopped", "caught-up" or "end"', remedy))
 
 
 def _plan_with(frames: DataFrames, engine: str, pipeline: Pipeline, system: System, settings: Settings) -> Plan:

@@ -159,6 +159,7 @@ FUNCTION = Callable[..., Any]
 
 RUN_TYPES: dict[str, Any] = {
     "spark": str | None,
+    "hosts": str | None,
     "progress": Callable[..., Any] | None,
     "metrics": runtime.Metrics | None,
 }
@@ -174,6 +175,7 @@ RUN_ARGUMENTS: dict[str, Any] = {
     "inputs": None,
     "outputs": None,
     "backfill": None,
+    "hosts": None,
 }
 """What `run` and `start` both take."""
 
@@ -318,6 +320,7 @@ CASES: dict[str, Case] = {
         runtime.start,
         types=RUN_TYPES,
         **RUN_ARGUMENTS,
+        containers=None,
     ),
     "DataFrameInput": of(
         runtime.DataFrameInput, types={"frame": Nothing}, frame=a_frame(), key="k", timestamp="t", columns={}

@@ -25,6 +25,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "properties/test_paused_firings.py": ("", "a pause behind each emission, and one run that is started again"),
     "properties/test_processors_state.py": ("", SMALLER),
     "properties/test_state.py": ("", SMALLER),
+    "runtime/containers/test_remote_children.py": ("a worker with another version", ""),
     "runtime/kernel/calls/test_cancellation.py": ("", SHORTER),
     "runtime/kernel/test_stage.py": ("", SMALLER),
     "runtime/local/stores/test_state_moves.py": ("", SMALLER),

@@ -81,7 +81,8 @@ RunQuiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show neither prog
 _containers = partial(typer.Option, rich_help_panel="Containers")
 
 Containers = Annotated[
-    int | None, _containers(metavar="N", min=1, help="Processes that share the work on this machine.")
+    int | None,
+    _containers(metavar="N", min=1, help="Processes that share the work, on this machine if not --on another."),
 ]
 ContainerNumber = Annotated[
     int | None,
@@ -93,6 +94,15 @@ ContainerNumber = Annotated[
 ]
 MaxRestarts = Annotated[
     int, _containers(metavar="N", min=0, help="How often in ten minutes a container that has died is started again.")
+]
+OnCluster = Annotated[
+    str | None,
+    _containers(
+        "--on",
+        metavar="URL",
+        help="Run the containers as tasks of a Spark cluster, by the URL of its master: spark://HOST:7077, yarn, "
+        "k8s://HOST:PORT.",
+    ),
 ]
 
 # run: files to streams

@@ -52,6 +52,7 @@ class RunArguments:
     containers: words.Containers = None
     container_id: words.ContainerNumber = None
     max_restarts: words.MaxRestarts = MOST_RESTARTS
+    on: words.OnCluster = None
     inputs: words.Inputs = None
     input_format: words.InputFormat = None
     key_field: words.KeyFields = None
@@ -120,6 +121,7 @@ def run_options(arguments: RunArguments) -> RunOptions:
         containers=arguments.containers,
         container_id=arguments.container_id,
         most_restarts=arguments.max_restarts,
+        on=arguments.on,
         master=arguments.master,
         spark_conf=pairs("--spark-conf", arguments.spark_conf or [], "NAME=VALUE", str),
     )
@@ -145,7 +147,7 @@ _SERVED = {
         "append",
     ),
     "--output": ("raw",),
-    "--containers": ("max_restarts",),
+    "--containers": ("max_restarts", "on"),
 }
 """Options that mean something beside another one alone, by that one."""
 

@@ -10,12 +10,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, redirect_stdout, suppress
 
 from msgspec import Struct, json
 from msgspec.structs import replace
 
 from ...dsl.errors import FluvialError, TakenOver
+from ...dsl.pipeline import Pipeline
 from ...planner.settings import Settings
 from ..data_warnings.keyless import LOGGER as TABLES
 from ..data_warnings.suspicious_times import LOGGER as TIMES
@@ -26,6 +27,7 @@ from ..pipeline_loader import load_pipeline
 from ..preflight.input_streams import LOGGER as STREAMS
 from ..process.standard_streams import forgiving_stderr
 from ..report import Progress, Report
+from ..spark.lowering.shipped_plan import ShippedPlan
 from ..systems.open import Opening, opened
 
 # As shells tell of a process that SIGINT has ended: 128 and its number.
@@ -36,6 +38,7 @@ LOGGERS = (TIMES, STREAMS, TABLES)
 class ChildConfig(Struct, frozen=True, kw_only=True):
     """What a child is to run. It may hold secrets, so it goes through a pipe, which no other user can read.
 
+    The pipeline is the one that `target` names, or comes along as `shipped`, on a machine that lacks its files.
     `partitions` are the partition counts of the sources at the begin of the run. A child that is restarted belongs to
     the same run, so it reads the same partitions.
     """
@@ -49,6 +52,7 @@ class ChildConfig(Struct, frozen=True, kw_only=True):
     run: str
     partitions: dict[str, int] = {}
     metrics: Address | None = None
+    shipped: ShippedPlan | None = None
 
 
 class ChildReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,7 +70,12 @@ def main() -> int:
     for name in LOGGERS:
         logging.getLogger(name).disabled = True  # the supervisor logs the warnings of all containers, each once
     threading.Thread(target=_stop_with_supervisor, daemon=True).start()
-    with forgiving_stderr(), open(int(sys.argv[1]), "wb", buffering=0) as pipe:
+    with (
+        forgiving_stderr(),
+        # On another machine, what functions print is for the supervisor, and no error once that is gone.
+        nullcontext() if config.shipped is None else redirect_stdout(sys.stderr),
+        open(int(sys.argv[1]), "wb", buffering=0) as pipe,
+    ):
         return run_child(config, lambda report: _write_report(pipe.write, report))
 
 
@@ -74,7 +83,7 @@ def run_child(config: ChildConfig, report_to_supervisor: Callable[[ChildReport],
     """Run a container. Errors are printed on stderr."""
     container = ContainerId(config.container, config.containers, config.run)
     try:
-        pipeline = load_pipeline(config.target)
+        pipeline = _pipeline(config)
         with serving(config.metrics, _print_error) as metrics:
             report = run_container(
                 pipeline,
@@ -97,6 +106,14 @@ def run_child(config: ChildConfig, report_to_supervisor: Callable[[ChildReport],
         return INTERRUPTED
     report_to_supervisor(ChildReport(report=report))
     return 0
+
+
+def _pipeline(config: ChildConfig) -> Pipeline:
+    if config.shipped is None:
+        return load_pipeline(config.target)
+    from ..spark.lowering.packaging import unpack_pipeline  # noqa: PLC0415 - an extra, which most containers need not
+
+    return unpack_pipeline(config.shipped)
 
 
 def _print_error(line: str) -> None:

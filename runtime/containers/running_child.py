@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,17 +34,39 @@ class RunningChild(Protocol):
         """Whether it has not ended."""
         ...
 
+    @property
+    def waits(self) -> bool:
+        """Whether it has not begun: there is no core for it yet."""
+        ...
+
     def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal. It must be alive."""
         ...
 
     async def exited(self) -> int:
-        """Wait for its end; returns its exit code, negative for the signal that killed it."""
+        """Wait for its end; returns its exit code, negative for the signal that killed it. Raises FluvialError if it
+        could not run at all, and a restart cannot help."""
         ...
 
     async def close(self) -> None:
         """Hand over what it had said when it ended, and close its pipes."""
         ...
+
+
+class OwnChild(RunningChild, Protocol):
+    """The process of a container that is a child of this one."""
+
+    def abandon(self) -> None:
+        """Close its standard input. It then stops after a commit, as if this process had died."""
+        ...
+
+
+Say = Callable[[str], None]
+Start = Callable[[ChildConfig, str, Callable[[ChildReport], None], Say], Awaitable[RunningChild]]
+"""Starts the process of a container: gets its config, its title, what receives its reports, and what is told the lines
+of its stderr. Raises OSError if it cannot be started, and FluvialError if it never can."""
+Starting = AbstractAsyncContextManager[Start]
+"""Gives what starts containers somewhere, as long as it is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +91,16 @@ class _ChildProcess:
     def alive(self) -> bool:
         return self._process.returncode is None
 
+    @property
+    def waits(self) -> bool:
+        return False
+
     def send_signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
+
+    def abandon(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
 
     async def exited(self) -> int:
         # `Process.wait` alone would also wait for its pipes, which children of the process may keep open.
@@ -85,8 +115,7 @@ class _ChildProcess:
             task.cancel()
         for pipe in self._pipes:
             pipe.reading.close()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self.abandon()
 
 
 async def start_child(
@@ -97,8 +126,10 @@ async def start_child(
     *,
     program: Sequence[str] = PROGRAM,
     patience: float = _DRAIN_SECONDS,
-) -> RunningChild:
-    """Start the process of a container. `receive` gets its reports, and `say` the lines of its stderr.
+    env: Mapping[str, str] | None = None,
+) -> OwnChild:
+    """Start the process of a container. `receive` gets its reports, and `say` the lines of its stderr. It has the
+    environment `env`, by default that of this process.
 
     Raises OSError if it cannot be started.
     """
@@ -113,6 +144,7 @@ async def start_child(
             stderr=errors.writing,
             pass_fds=(reports.writing,),
             start_new_session=True,
+            env=env,
         )
     except OSError:
         for pipe in pipes:

@@ -1,23 +1,32 @@
-"""Starts a run with several containers, as children of this process."""
+"""Starts a run with several containers: as children of this process, or on a cluster."""
 
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any
 
+from ...dsl.errors import UnsupportedError, UsageError
 from ...dsl.pipeline import Pipeline
 from ...dsl.text import plural
+from ...dsl.validation import explain, require
 from ...planner.settings import Settings
 from ...planner.task_assignment import stages_of, tasks_of
-from ..launch import Until, checked_plan
+from ..launch import Until, check_until, checked_plan, refuse_impossible
 from ..local.coordination.membership import begin_run
 from ..metrics.http import Address
+from ..preflight.requirements import check_requirements
 from ..process.interruptions import interruptions_raised
 from ..process.resource_limits import exhaustion_explained
 from ..process.signals import stop_signals
 from ..process.standard_streams import queued_stderr
 from ..process.stop_request import Stopped
 from ..report import OnProgress, Report
+from ..systems import open_system
 from ..systems.contract import System
 from ..systems.open import opening
 from .child_process import ChildConfig
+from .running_child import Say, Starting
 from .supervisor import supervise
 
 # Their growing pauses add up to 53 s, in which a broker may come back.
@@ -35,37 +44,140 @@ def run_containers(
     most_restarts: int,
     metrics: Address | None,
     progress: OnProgress | None,
-    say: Callable[[str], None],
+    say: Say,
+    hosts: AbstractContextManager[Starting] | None = None,
 ) -> Report:
-    """Begin a run, and run its containers as children of this process.
+    """Begin a run, and run its containers on `hosts`, which are open as long as the run; by default as children of this
+    process.
 
-    Each child loads the target again. It serves metrics at a port of its own: the ports after that of `metrics`, or
-    any free ones if that is 0."""
-    plan = checked_plan(pipeline, system, settings)
+    A child of this process loads the target again. Each container serves metrics at a port of its own: the ports after
+    that of `metrics`, or any free ones if that is 0."""
+    place, plan = opening(system), checked_plan(pipeline, system, settings)
     idle = containers - len(tasks_of(stages_of(plan)))
     if idle > 0:
         say(f"{plural(idle, 'container')} of {containers} will be idle: there are no more tasks")
-    try:
-        with exhaustion_explained(), stop_signals(), interruptions_raised():
-            run = begin_run(plan, system, containers, until)
-    except Stopped:
-        return Report(pipeline=plan.name, engine="local", seconds=0.0)
-    configs = [
-        ChildConfig(
-            target=target,
-            system=opening(system),
-            settings=settings,
-            until=until,
-            container=container,
-            containers=containers,
-            run=run,
-            partitions={stream.name: stream.partitions for stream in plan.streams if stream.kind == "source"},
-            metrics=None if metrics is None else _child_address(metrics, container),
+    with ExitStack() as stack:
+        try:
+            with exhaustion_explained(), stop_signals(), interruptions_raised():
+                # Before the run begins: hosts that cannot be used leave an earlier run alone.
+                starting = None if hosts is None else stack.enter_context(hosts)
+                run = begin_run(plan, system, containers, until)
+        except Stopped:
+            return Report(pipeline=plan.name, engine="local", seconds=0.0)
+        sources = {stream.name: stream.partitions for stream in plan.streams if stream.kind == "source"}
+        configs = [
+            ChildConfig(
+                target=target,
+                system=place,
+                settings=settings,
+                until=until,
+                container=container,
+                containers=containers,
+                run=run,
+                partitions=sources,
+                metrics=None if metrics is None else _child_address(metrics, container),
+            )
+            for container in range(containers)
+        ]
+        with queued_stderr():
+            return supervise(
+                pipeline, configs, most_restarts=most_restarts, progress=progress, say=say, starting=starting
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class HostsArguments:
+    """The arguments of `run` and `start` that say how containers run on `hosts`, as a user has given them."""
+
+    engine: str
+    until: Until
+    spark: object
+    metrics: object
+    hosts: Any
+    containers: int | None
+    frames: bool = False
+
+    def checked(self) -> int:
+        """The number of containers. Raises UsageError for arguments that do not go together."""
+        if self.containers is None:
+            remedy = "pass containers=N: each takes a core, and more than there are tasks are idle"
+            raise UsageError(explain("hosts= without containers=", "the number of containers too", remedy))
+        good = type(self.containers) is int and self.containers >= 1
+        wrong = f"containers={self.containers!r}"
+        require(good, UsageError, wrong, "a number of containers, 1 or more", "write containers=4")
+        check_until(self.until)
+        if self.frames:
+            wrong = "inputs= or outputs= beside hosts=: DataFrames are for the engine 'spark'"
+            raise UsageError(explain(wrong, "one of the two", "leave out hosts=, or the DataFrames"))
+        if self.spark is not None:
+            wrong = "spark= beside hosts=: the one is for the engine 'spark', the other for containers of 'local'"
+            raise UsageError(explain(wrong, "one of the two", "leave out spark="))
+        if self.metrics is not None:
+            wrong = "metrics= beside hosts=: what is measured is measured in the containers"
+            remedy = (
+                "use fluvial run --on URL --metrics-port N --metrics-host 0.0.0.0, with which each container serves it"
+            )
+            raise UsageError(explain(wrong, "metrics= for a run in this process", remedy))
+        return self.containers
+
+
+def prepared_on_hosts(
+    pipeline: Pipeline, system: str | System, settings: Settings | None, asked: HostsArguments
+) -> Callable[[OnProgress | None], Report]:
+    """Check a run whose containers are to run on a cluster. Returns the function that runs it."""
+    containers, settings = asked.checked(), Settings() if settings is None else settings
+    streams = open_system(system)
+    refuse_on_cluster(asked.engine, streams, f"hosts={asked.hosts!r}")
+    refuse_impossible(pipeline, "local", streams, settings, {})
+    hosts = on_spark(asked.hosts, pipeline, settings, say_on_stderr, "hosts")
+
+    def run_prepared(progress: OnProgress | None) -> Report:
+        return run_containers(
+            pipeline,
+            "",
+            streams,
+            settings,
+            asked.until,
+            containers,
+            most_restarts=MOST_RESTARTS,
+            metrics=None,
+            progress=progress,
+            say=say_on_stderr,
+            hosts=hosts,
         )
-        for container in range(containers)
-    ]
-    with queued_stderr():
-        return supervise(pipeline, configs, most_restarts=most_restarts, progress=progress, say=say)
+
+    return run_prepared
+
+
+def on_spark(
+    spark: Any, pipeline: Pipeline, settings: Settings, say: Say, argument: str
+) -> AbstractContextManager[Starting]:
+    """Hosts for containers: a cluster of Spark's, of a session or the URL of a master that the user has given as
+    `argument`. Raises an error for what is no such thing, and for a standalone master that does not answer."""
+    check_requirements("spark", at=argument)
+    # An extra: most containers run without Spark.
+    from ..spark.query.master import check_reachable  # noqa: PLC0415
+    from ..spark.query.session import check_session  # noqa: PLC0415
+    from .spark_hosts import spark_hosts  # noqa: PLC0415
+
+    check_session(spark, argument)
+    check_reachable(spark)
+    return spark_hosts(spark, argument, pipeline, settings, say)
+
+
+def say_on_stderr(line: str) -> None:
+    """Print a line on standard error."""
+    sys.stderr.write(f"{line}\n")
+
+
+def refuse_on_cluster(engine: str, system: System, at: str) -> None:
+    """Refuse what containers on a cluster cannot use. `at` is how the user has named the cluster."""
+    if engine != "local":
+        reason = f"the engine 'local': {engine} spreads the work over its own workers"
+        raise UnsupportedError(explain(f"{at} with engine={engine!r}", reason, f"leave out {at.partition(' ')[0]}"))
+    if system.url.startswith("memory:"):
+        wrong = f"{at} on memory:, which other processes cannot see"
+        raise UnsupportedError(explain(wrong, "a system that all of them see", "use kafka://HOST:PORT or log:DIR"))
 
 
 def _child_address(first: Address, container: int) -> Address:

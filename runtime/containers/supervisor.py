@@ -4,12 +4,12 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 
 from msgspec.structs import replace
 
-from ...dsl.errors import ContainerFailed, NoProgressError, SystemProblem
+from ...dsl.errors import ContainerFailed, FluvialError, NoProgressError, SystemProblem
 from ...dsl.pipeline import Pipeline
 from ..data_warnings.keyless import KeylessWarning
 from ..data_warnings.suspicious_times import LOGGER as TIMES
@@ -18,34 +18,45 @@ from ..preflight.input_streams import SUBJECTS
 from ..process.forks import STOPPING, apart_from_children
 from ..process.machine import THIS_MACHINE, Machine
 from ..process.resource_limits import remedy_for, require_descriptors_of_loop
+from ..process.run_control import RUN_CONTROL, RunControl
 from ..process.signals import ENDED, KILL_SECONDS
 from ..process.stop_request import REPEATED_SECONDS
 from ..report import OnProgress, Progress, Report, sums
 from .child_process import ChildConfig, ChildReport
 from .merged_reports import merged_progress, merged_report
 from .restart_policy import RestartPolicy
-from .running_child import RunningChild, start_child
+from .running_child import RunningChild, Say, Start, Starting, start_child
 
 RESTARTED = (SystemProblem.exit_code, NoProgressError.exit_code)
 """Exit codes after which a restart may help."""
 # As often as containers report: in between the sum would be the same.
 PROGRESS_SECONDS = 1.0
-
-Say = Callable[[str], None]
-Start = Callable[[ChildConfig, str, Callable[[ChildReport], None], Say], Awaitable[RunningChild]]
-"""Starts the process of a container, as `start_child` does."""
+REQUEST_SECONDS = 0.1
+"""The time between two looks at whether another thread has asked the run to stop."""
 
 
 def supervise(
-    pipeline: Pipeline, configs: Sequence[ChildConfig], *, most_restarts: int, progress: OnProgress | None, say: Say
+    pipeline: Pipeline,
+    configs: Sequence[ChildConfig],
+    *,
+    most_restarts: int,
+    progress: OnProgress | None,
+    say: Say,
+    starting: Starting | None = None,
 ) -> Report:
     """Run a container for each config until all have ended, or until SIGINT or SIGTERM. `say` gets the lines that they
-    print on stderr.
+    print on stderr. `starting` gives what starts them while it is open; by default they are children of this process.
 
-    Raises `ContainerFailed` for the first one that a restart cannot help, once the others have stopped.
+    Raises `ContainerFailed` for the first one that a restart cannot help, once the others have stopped; or the error
+    with which what starts them gives up.
     """
+
+    async def run() -> Report:
+        async with starting or nullcontext(start_child) as start:
+            return await Supervisor(pipeline, configs, most_restarts, progress, say, start=start).run()
+
     require_descriptors_of_loop()
-    return asyncio.run(Supervisor(pipeline, configs, most_restarts, progress, say).run())
+    return asyncio.run(run())
 
 
 class _Child:
@@ -69,6 +80,10 @@ class _Child:
     @property
     def alive(self) -> bool:
         return self.process is not None and self.process.alive
+
+    @property
+    def waits(self) -> bool:
+        return self.process is not None and self.process.waits
 
     def receive(self, line: ChildReport) -> None:
         self.taken_over |= line.taken_over
@@ -117,17 +132,19 @@ class Supervisor:
         self._started = machine.clock()
         self._stop = asyncio.Event()
         self._signals_received, self._last_signal_at = 0, float("-inf")
-        self._failure: ContainerFailed | None = None
+        self._failure: FluvialError | None = None
         self._warnings: dict[str, str] = {}
 
     async def run(self) -> Report:
         """What `supervise` does, in a loop that runs."""
         reporting = asyncio.create_task(self._report_progress())
+        stopping = asyncio.create_task(self._stop_on_request(RUN_CONTROL.get()))
         with self._signals():
             try:
                 await asyncio.gather(*(self._run_with_restarts(child) for child in self._children))
             finally:
                 reporting.cancel()
+                stopping.cancel()
                 await self._kill_all()
                 self._warn_of_keyless()
         if self._failure is not None:
@@ -181,13 +198,21 @@ class Supervisor:
         """End the run because of a container."""
         shown = 128 - code if code < 0 else code or SystemProblem.exit_code
         others = " The others are stopped." if len(self._children) > 1 else ""
-        self._failure = ContainerFailed(f"{child.name} {how}, which ends the run.{others}", shown)
+        self._end_with(ContainerFailed(f"{child.name} {how}, which ends the run.{others}", shown))
+
+    def _end_with(self, error: FluvialError) -> None:
+        """Stop all containers. The first error is that of the run."""
+        self._failure = self._failure or error
         self._ask_to_stop(signal.SIGTERM)
 
     async def _attempt(self, child: _Child) -> int:
-        """Run a container once. A process that cannot be started counts as a problem of the system."""
+        """Run a container once. A process that cannot be started counts as a problem of the system. What starts it may
+        give up, which ends the run."""
         try:
             return await self._once(child)
+        except FluvialError as error:
+            self._end_with(error)
+            return error.exit_code
         except OSError as error:
             self._say(f"{child.name} cannot be started: {error}\n  to do: {remedy_for(error) or 'check the machine'}")
             return SystemProblem.exit_code
@@ -205,6 +230,13 @@ class Supervisor:
         code = await process.exited()
         await process.close()
         return code
+
+    async def _stop_on_request(self, control: RunControl | None) -> None:
+        """Stop all containers once another thread asks for it: that which has begun the run in this one."""
+        while control is not None and not control.stop():
+            await asyncio.sleep(REQUEST_SECONDS)
+        if control is not None:
+            self._ask_to_stop(signal.SIGTERM)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -258,8 +290,8 @@ class Supervisor:
             self._warn_of_keyless()
             if self._progress is None:
                 continue
-            alive = sum(child.alive for child in self._children)
-            phase = f"{alive} of {len(self._children)} containers"
+            running = sum(child.alive and not child.waits for child in self._children)
+            phase = f"{running} of {len(self._children)} containers"
             parts = [child.total_progress() for child in self._children]
             self._progress(merged_progress(parts, phase, self._clock() - self._started))
 

@@ -15,6 +15,7 @@ from fluvial.runtime.systems import MemorySystem, open_system
 
 WORDS = ("--input", "words=words.jsonl", "--partitions", "3")
 COUNTS = ("--output", "counts=counts.jsonl")
+ON = ("--containers", "2", "--on", "local[2]")
 
 
 def counts(folder: Path) -> list[str]:
@@ -95,6 +96,11 @@ def test_one_container_of_several_by_its_number(fluvial: Fluvial) -> None:
         ((*WORDS, "--container-id", "0", "--containers", "2"), "with --input or --output", "all containers"),
         (("--containers", "2", "--engine", "spark"), "2 containers with engine='spark'", "the engine 'local'"),
         (("--containers", "2", "--system", "memory:"), "2 containers on memory:", "a system that all of them see"),
+        (("--on", "local[2]"), "--on without --containers", "--containers"),
+        ((*ON, "--container-id", "0"), "--on local[2] with --container-id 0", "all containers"),
+        ((*ON, "--input", "words=words.jsonl"), "--on local[2] without --system", "a system that all workers see"),
+        ((*ON, "--engine", "spark"), "--on local[2] with engine='spark'", "the engine 'local'"),
+        ((*ON, "--system", "memory:"), "--on local[2] on memory:", "a system that all of them see"),
     ],
 )
 def test_what_is_refused(fluvial: Fluvial, words: tuple[str, ...], wrong: str, expected: str) -> None:
@@ -103,6 +109,15 @@ def test_what_is_refused(fluvial: Fluvial, words: tuple[str, ...], wrong: str, e
     first, *rest = ended.err.splitlines()
     assert wrong in first
     assert any(line.startswith("  expected: ") and expected in line for line in rest)
+
+
+def test_a_cluster_that_is_not_there_is_told_before_anything_is_written(fluvial: Fluvial, folder: Path) -> None:
+    pytest.importorskip("pyspark")
+    words = ("--containers", "2", "--on", "spark://127.0.0.1:1", "--system", "log:here")
+    ended = fluvial("run", "letters.py", *words, *WORDS)
+    assert ended.code == 4
+    assert ended.err.startswith("no master of Spark's answers at spark://127.0.0.1:1 (")
+    assert not (folder / "here").exists()
 
 
 @pytest.mark.parametrize(("container", "containers"), [(2, 2), (-1, 1), (0, 0), (0, True + 0.5), (None, 2)])

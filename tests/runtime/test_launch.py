@@ -57,8 +57,6 @@ def filled() -> MemorySystem:
         ({"engine": "flink"}, "engine='flink'", '"local" or "spark"'),
         ({"progress": 3}, "progress=3", "a function that is given a Progress"),
         ({"metrics": 3}, "metrics=3", "a Metrics, or None"),
-        ({"container_id": 2, "containers": 2}, "container_id=2, containers=2", "counted from 0"),
-        ({"containers": 2}, "container_id=None, containers=2", "counted from 0"),
     ],
 )
 def test_a_wrong_argument_is_told(options: dict[str, Any], wrong: str, expected: str) -> None:

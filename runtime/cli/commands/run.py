@@ -5,7 +5,7 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,9 +17,11 @@ from ....dsl.validation import explain
 from ....planner.planner import plan
 from ....planner.settings import Settings
 from ....planner.type_inference import flows, written_flow
-from ...containers.start import MOST_RESTARTS, run_containers
+from ...containers.running_child import Starting
+from ...containers.start import MOST_RESTARTS, on_spark, refuse_on_cluster, run_containers
 from ...files import STANDARD, OutputProblem, ReadOptions, Render, json_of_bytes, json_of_type, open_output
-from ...launch import EngineName, Until, check_containers, refuse_impossible, run
+from ...foreground_run import run
+from ...launch import EngineName, Until, check_containers, refuse_impossible
 from ...metrics.http import Address, Metrics, serving
 from ...preflight.requirements import check_requirements
 from ...process.signals import unwinding
@@ -39,7 +41,8 @@ class RunOptions:
     The default of `system` is a temporary log if there are inputs, else the default log; that of `until` is "end" if
     there are inputs, else "stopped".
 
-    With `containers` all of them run, as child processes that load `target`; with `container_id` only that one."""
+    With `containers` all of them run, as child processes that load `target`, or with `on` as tasks of the Spark cluster
+    with this master; with `container_id` only that one runs."""
 
     engine: EngineName = "local"
     system: System | None = None
@@ -56,6 +59,7 @@ class RunOptions:
     containers: int | None = None
     container_id: int | None = None
     most_restarts: int = MOST_RESTARTS
+    on: str | None = None
     metrics: Address | None = None
     master: str | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
@@ -64,6 +68,11 @@ class RunOptions:
     def stops(self) -> Until:
         """When the run returns: as `until` says, or by default."""
         return self.until or ("end" if self.inputs else "stopped")
+
+    @property
+    def supervises(self) -> bool:
+        """Whether the run starts its containers, in other processes than this one."""
+        return self.on is not None or ((self.containers or 1) > 1 and self.container_id is None)
 
     @property
     def temporary(self) -> bool:
@@ -81,15 +90,15 @@ def run_pipeline(
     _check_container(options)
     _spark_arguments(options)
     check_requirements(options.engine, at=f"--engine {options.engine}")
-    several = (options.containers or 1) > 1 and options.container_id is None
-    with serving(None if several else options.metrics, say) as metrics, _system(options) as system:
+    with serving(None if options.supervises else options.metrics, say) as metrics, _system(options) as system:
+        hosts = None if options.on is None else _hosts(options.on, pipeline, system, options, say)
         check_containers(options.engine, system, options.containers or 1)
         # A file that was loaded stays in its stream: a second try after an error would add it once more.
         fed = dict.fromkeys(options.inputs, options.partitions)
         refuse_impossible(pipeline, options.engine, system, options.settings, fed)
         loaded = _load_inputs(pipeline, system, options)
         before = _ends(system, options.outputs)
-        report = _run(pipeline, system, options, progress, say, metrics)
+        report = _run(pipeline, system, options, progress, say, metrics, hosts)
         for stream, path in options.outputs.items():
             _write(system, stream, before[stream], path, pipeline, raw=options.raw)
         return report, loaded
@@ -102,9 +111,10 @@ def _run(
     progress: OnProgress | None,
     say: Callable[[str], None],
     metrics: Metrics | None,
+    hosts: AbstractContextManager[Starting] | None,
 ) -> Report:
     containers = options.containers or 1
-    if containers > 1 and options.container_id is None:
+    if options.supervises:
         return run_containers(
             pipeline,
             options.target,
@@ -116,6 +126,7 @@ def _run(
             metrics=options.metrics,
             progress=progress,
             say=say,
+            hosts=hosts,
         )
     return run(
         pipeline,
@@ -131,8 +142,23 @@ def _run(
     )
 
 
+def _hosts(
+    master: str, pipeline: Pipeline, system: System, options: RunOptions, say: Callable[[str], None]
+) -> AbstractContextManager[Starting]:
+    """The cluster that `--on` names, once it is known that containers can use it."""
+    at = f"--on {master}"
+    refuse_on_cluster(options.engine, system, at)
+    return on_spark(master, pipeline, options.settings, say, "--on")
+
+
 def _check_container(options: RunOptions) -> None:
-    """Refuse a container number out of range, and files for a single container."""
+    """Refuse a container number out of range, files for a single container, and a cluster for what cannot use one."""
+    if options.on is not None and options.temporary:
+        expected = "a system that all workers see"
+        raise wrong_option("--on", f"{options.on} without --system", expected, "write --system kafka://HOST:PORT")
+    if options.on is not None and options.container_id is not None:
+        given = f"{options.on} with --container-id {options.container_id}"
+        raise wrong_option("--on", given, "all containers", "leave out --container-id")
     if options.container_id is None:
         return
     given = f"--container-id {options.container_id}"
@@ -291,9 +317,11 @@ def _kind(pipeline: Pipeline, operator: ops.Operator) -> object:
 
 def _spark_arguments(options: RunOptions) -> None:
     """Pass settings of Spark to its launcher: those of a session cannot set the memory of the driver."""
-    if options.engine != "spark" and (options.master or options.spark_conf):
-        remedy = "write it too, or leave them out"
-        raise wrong_option("--master and --spark-conf", "without --engine spark", "--engine spark", remedy)
+    if options.engine != "spark" and options.master:
+        raise wrong_option("--master", "without --engine spark", "--engine spark", "write it too, or leave it out")
+    if options.engine != "spark" and options.on is None and options.spark_conf:
+        remedy = "write one of them too, or leave it out"
+        raise wrong_option("--spark-conf", "without Spark", "--engine spark, or --on URL", remedy)
     if options.spark_conf:
         given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
         ours = (word for name, value in options.spark_conf.items() for word in ("--conf", f"{name}={value}"))

@@ -82,6 +82,32 @@ def test_a_line_without_end_is_said_in_pieces() -> None:
     assert 1 < len(lines) <= 5
 
 
+def test_a_child_that_is_abandoned_reads_the_end_of_its_standard_input() -> None:
+    async def abandoned() -> int:
+        program = ("sh", "-c", "read -r config; cat; exit 3")
+        child = await start_child(CONFIG, "p", lambda _: None, lambda _: None, program=program, env={"PATH": "/bin"})
+        assert (child.alive, child.waits) == (True, False)
+        child.abandon()
+        code = await child.exited()
+        await child.close()
+        return code
+
+    assert asyncio.run(abandoned()) == 3
+
+
+def test_a_child_has_the_environment_that_it_is_given() -> None:
+    lines: list[str] = []
+
+    async def run() -> None:
+        program, env = ("/bin/sh", "-c", 'echo "$HERE $HOME" >&2'), {"HERE": "there"}
+        child = await start_child(CONFIG, "p", lambda _: None, lines.append, program=program, env=env)
+        await child.exited()
+        await child.close()
+
+    asyncio.run(run())
+    assert lines == ["there "]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_child_that_a_signal_killed_says_which(number: signal.Signals) -> None:
     heard = Heard("exec sleep 60", kill=number)

@@ -10,7 +10,7 @@ from typing import Any, TypeVarTuple, Unpack
 
 import pytest
 
-from fluvial.dsl import Pipeline
+from fluvial.dsl import NoProgressError, Pipeline
 from fluvial.dsl.errors import ContainerFailed
 from fluvial.planner.settings import Settings
 from fluvial.runtime import Progress, Report
@@ -30,7 +30,8 @@ OTHERS = " The others are stopped."
 
 @dataclass(frozen=True)
 class Life:
-    """What a process does: it says something at once, and ends with `code` after some seconds. Once it gets SIGTERM it
+    """What a process does: it says something at once, and ends with `code` after some seconds, in the first of which it
+    may wait for a core. Once it gets SIGTERM it
     ends with `stopped` after half a second; if that is None it does not heed it."""
 
     code: int = 0
@@ -38,6 +39,7 @@ class Life:
     stopped: int | None = 0
     says: tuple[ChildReport | str, ...] = ()
     starts_in: float = 0.0
+    waits: float = 0.0
 
 
 UNTIL_STOPPED = Life(seconds=3600.0)
@@ -51,11 +53,16 @@ class Process:
         self._life = life
         self._loop = asyncio.get_running_loop()
         self._code: asyncio.Future[int] = self._loop.create_future()
+        self._begins = self._loop.time() + life.waits
         self._loop.call_later(life.seconds, self._end, life.code)
 
     @property
     def alive(self) -> bool:
         return not self._code.done()
+
+    @property
+    def waits(self) -> bool:
+        return self.alive and self._loop.time() < self._begins
 
     def send_signal(self, number: signal.Signals) -> None:
         assert self.alive
@@ -337,6 +344,20 @@ def test_progress_counts_what_processes_did_that_died() -> None:
     by_time = {round(one.seconds): one for one in watched.progress}
     assert (by_time[2].read, by_time[2].written, by_time[2].keyless) == (8, 16, {"t": 1})
     assert (by_time[2].phase, by_time[5].phase) == ("2 of 2 containers", "1 of 2 containers")
+
+
+def test_progress_counts_the_containers_that_have_begun() -> None:
+    watched = Watched({0: [Life(seconds=9.0)], 1: [Life(seconds=9.0, waits=3.5)]})
+    watched.run()
+    assert [one.phase for one in watched.progress[2:5]] == ["1 of 2 containers"] + ["2 of 2 containers"] * 2
+
+
+def test_what_starts_containers_may_give_up_which_stops_the_others() -> None:
+    watched = beside(Life(code=4), NoProgressError("no core"))
+    with pytest.raises(NoProgressError, match="no core"):
+        watched.run(until="stopped")
+    assert watched.processes[1].signals == [signal.SIGTERM]
+    assert len(watched.started[0]) == 2
 
 
 def table(name: str) -> Pipeline:

@@ -1,0 +1,270 @@
+"""RemoteChildren: containers as tasks of a cluster, as their supervisor sees them. The cluster is threads of this
+process, in which tasks run shells."""
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from msgspec import json
+from msgspec.structs import replace
+
+from explained import assert_explains
+from fluvial.dsl import FluvialError, NoProgressError, Pipeline, SystemProblem
+from fluvial.dsl.errors import ContainerFailed
+from fluvial.planner.settings import Settings
+from fluvial.runtime import Report
+from fluvial.runtime.containers import task_connection
+from fluvial.runtime.containers.child_process import ChildConfig
+from fluvial.runtime.containers.cluster_task import ChildStart, run_task
+from fluvial.runtime.containers.remote_children import RemoteChildren, TaskEnded
+from fluvial.runtime.containers.supervisor import Supervisor, supervise
+from fluvial.runtime.containers.task_connection import TaskOrder, connect
+from fluvial.runtime.launch import Until
+from fluvial.runtime.process.run_control import RUN_CONTROL, RunControl
+from fluvial.runtime.systems.open import Opening
+from fluvial.runtime.testing.virtual_clock import VirtualLoop
+
+ENDS = """read -r config; echo '{"report":{"pipeline":"p","engine":"local","seconds":1,"read":{"in":3}}}' >/dev/fd/$0"""
+STAYS = "echo ready >&2; read -r config; trap 'exit 0' TERM; while :; do sleep 0.01; done"
+Task = Callable[[TaskOrder], FluvialError | str]
+
+
+def shell(script: str) -> Task:
+    """A task whose container is a shell."""
+    return lambda order: asyncio.run(run_task(order, ChildStart(program=("sh", "-c", script), patience=1.0)))
+
+
+def never(_: TaskOrder) -> str:
+    """A task that no core was found for: it does not begin before it is called off."""
+    return "called off"
+
+
+@dataclass
+class Threads:
+    """A cluster that runs the tasks that it is given, one after the other for each container, each in a thread."""
+
+    tasks: Sequence[Task]
+    names: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    threads: list[threading.Thread] = field(default_factory=list)
+    results: list[FluvialError | str] = field(default_factory=list)
+
+    def submit(self, name: str, title: str, order: bytes, ended: TaskEnded) -> None:
+        task = self.tasks[len(self.names)]
+        self.names.append(name)
+        if task is never:
+            return
+
+        def run() -> None:
+            self.results.append(result := task(json.decode(order, type=TaskOrder)))
+            ended(result)
+
+        self.threads.append(threading.Thread(target=run, name=title))
+        self.threads[-1].start()
+
+    def cancel(self, name: str) -> None:
+        self.cancelled.append(name)
+
+    def cores(self) -> str:
+        return "it has 1 core"
+
+
+@dataclass
+class Run:
+    """A run on a cluster of threads, and what was said of it."""
+
+    cluster: Threads
+    on_ready: Callable[[], object] = lambda: signal.raise_signal(signal.SIGTERM)
+    said: list[str] = field(default_factory=list)
+
+    def supervise(self, containers: int = 1, until: Until = "end", most_restarts: int = 3) -> Report:
+        try:
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                children = RemoteChildren(self.cluster, listener, "127.0.0.1", 60.0, self.said.append)
+                return supervise(
+                    Pipeline("p"),
+                    [config(number, containers, until) for number in range(containers)],
+                    most_restarts=most_restarts,
+                    progress=None,
+                    say=self.say,
+                    starting=children.serving(),
+                )
+        finally:
+            for thread in self.cluster.threads:
+                thread.join(30)
+                assert not thread.is_alive()
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+        if line.endswith(": ready"):
+            self.on_ready()
+
+
+def config(container: int, containers: int, until: Until) -> ChildConfig:
+    opening = Opening(url="kafka://there:1")
+    return ChildConfig(
+        target="p.py", system=opening, settings=Settings(), until=until, container=container, containers=containers,
+        run="run",
+    )  # fmt: skip
+
+
+def test_what_containers_report_and_print_is_that_of_their_run() -> None:
+    run = Run(Threads([shell(f"echo here >&2; {ENDS}"), shell(ENDS)]))
+    assert run.supervise(containers=2).read == {"in": 6}
+    assert run.said in (["container 0: here"], ["container 1: here"])
+    assert (run.cluster.results, run.cluster.cancelled) == (["", ""], [])
+
+
+def test_a_container_that_dies_is_submitted_again_alone() -> None:
+    run = Run(Threads([shell("exit 4"), shell(ENDS)]))
+    report = run.supervise()
+    assert (report.restarts, report.read) == (1, {"in": 3})
+    assert run.said == ["container 0 ended with exit code 4; it is started again in 0.2 s"]
+    assert len(set(run.cluster.names)) == 2
+
+
+def test_what_the_pipeline_got_wrong_ends_the_run() -> None:
+    run = Run(Threads([shell("echo wrong >&2; exit 5")]))
+    with pytest.raises(ContainerFailed) as raised:
+        run.supervise()
+    assert raised.value.exit_code == 5
+    assert run.said == ["container 0: wrong"]
+
+
+def test_a_signal_for_the_driver_stops_a_container_which_reports_what_it_did() -> None:
+    run = Run(Threads([shell(STAYS)]))
+    assert run.supervise(until="stopped").restarts == 0
+    assert (run.said, run.cluster.cancelled) == (["container 0: ready"], [])
+
+
+def test_a_run_in_another_thread_is_stopped_by_its_control() -> None:
+    control = RunControl()
+    run = Run(Threads([shell(STAYS)]), on_ready=control.stop.request)
+    reports: list[Report] = []
+
+    def work() -> None:
+        RUN_CONTROL.set(control)
+        reports.append(run.supervise(until="stopped"))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(30)
+    assert [report.restarts for report in reports] == [0]
+
+
+def losing(order: TaskOrder) -> str:
+    """A task whose machine is lost: it connects and is heard of no more."""
+
+    async def lost() -> None:
+        connection = await connect(order, "process 7 on there")
+        assert connection is not None
+        await connection.close()
+
+    asyncio.run(lost())
+    return ""
+
+
+def test_a_task_that_is_heard_of_no_more_counts_as_killed_and_its_job_is_called_off() -> None:
+    run = Run(Threads([losing, shell(ENDS)]))
+    assert run.supervise().restarts == 1
+    assert run.said == [
+        "container 0: the connection to it has ended (process 7 on there): it counts as lost",
+        "container 0 was killed by SIGKILL; it is started again in 0.2 s",
+    ]
+    assert run.cluster.cancelled == run.cluster.names[:1]
+
+
+def twice(order: TaskOrder) -> str:
+    """A task that the cluster runs again, as after the loss of an executor."""
+    first = shell(ENDS)(order)
+    assert first == ""
+    return str(shell("echo again >&2")(order))
+
+
+def test_a_second_task_for_a_start_is_sent_away() -> None:
+    run = Run(Threads([twice, shell(f"sleep 0.2; {ENDS}")]))
+    run.supervise(containers=2)
+    (again,) = [result for result in run.cluster.results if result]
+    assert "another task was there before, or the run is over" in str(again)
+    assert run.said == []
+
+
+def test_a_task_that_does_not_come_to_its_container_is_submitted_again_with_its_reason() -> None:
+    run = Run(Threads([lambda _: "no way to the driver", shell(ENDS)]))
+    assert run.supervise().restarts == 1
+    assert run.said[0] == "container 0: it cannot be started: no way to the driver"
+
+
+def test_an_error_of_the_cluster_that_comes_again_ends_the_run() -> None:
+    run = Run(Threads([lambda _: SystemProblem("no Python there"), shell(STAYS.replace("ready", "up"))]))
+    with pytest.raises(SystemProblem, match="no Python there"):
+        run.supervise(containers=2, until="stopped")
+    assert "SIGKILL" not in "".join(run.said)  # the other one was stopped
+
+
+def test_a_worker_with_another_version_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_connection, "version", lambda _: "99.0")
+    run = Run(Threads([shell(ENDS)]))
+    with pytest.raises(SystemProblem) as raised:
+        run.supervise()
+    assert_explains(raised.value, "a worker has Fluvial 99.0", None, "one version", "on every worker")
+    assert "no place" in str(run.cluster.results[0])
+
+
+def test_a_task_without_the_key_of_its_start_does_not_take_its_place() -> None:
+    def impostor(order: TaskOrder) -> FluvialError | str:
+        assert "no place" in str(shell("echo impostor >&2")(replace(order, key=b"guessed")))
+        return shell(ENDS)(order)
+
+    run = Run(Threads([impostor]))
+    assert run.supervise().read == {"in": 3}
+    assert run.said == []
+
+
+def on_virtual_time(cluster: Threads, *, patience: float, stop_at: float | None = None) -> tuple[list[str], float]:
+    """What is said of two containers that wait for a core, and when the run ends."""
+    said: list[str] = []
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner, socket.create_server(("127.0.0.1", 0)) as listener:
+        loop = runner.get_loop()
+        assert isinstance(loop, VirtualLoop)
+        control = RunControl()
+        RUN_CONTROL.set(control)
+        if stop_at is not None:
+            loop.call_at(stop_at, control.stop.request)
+
+        async def run() -> None:
+            async with RemoteChildren(cluster, listener, "127.0.0.1", patience, said.append).serving() as start:
+                configs = [config(number, 2, "stopped") for number in range(2)]
+                await Supervisor(Pipeline("p"), configs, 3, None, said.append, start=start).run()
+
+        try:
+            loop.run_waiting(run())
+        except NoProgressError as error:
+            said.append(str(error))
+        finally:
+            RUN_CONTROL.set(None)
+        return said, loop.time()
+
+
+def test_containers_without_a_core_are_told_of_more_and_more_seldom_until_the_run_ends() -> None:
+    said, ended = on_virtual_time(Threads([never, never]), patience=60.0)
+    firsts = [text.partition("\n")[0] for text in said]
+    assert firsts == [
+        "2 of 2 containers wait for a core, 10 s so far; the run ends after 60 s",
+        "2 of 2 containers wait for a core, 20 s so far; the run ends after 60 s",
+        "2 of 2 containers wait for a core, 40 s so far; the run ends after 60 s",
+        "2 of 2 containers wait for a core, for 60 s; the run ends",
+    ]
+    assert "expected: a core for each container; it has 1 core" in said[-1]
+    assert round(ended) == 60
+
+
+def test_a_run_that_is_stopped_calls_off_what_waits_for_a_core() -> None:
+    cluster = Threads([never, never])
+    said, ended = on_virtual_time(cluster, patience=60.0, stop_at=3.0)
+    assert (said, round(ended)) == ([], 3)
+    assert sorted(set(cluster.cancelled)) == sorted(cluster.names)
