@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from engines.standalone_cluster import StandaloneCluster
 from fluvial.runtime.preflight.requirements import missing
 from generators.how_many import AT_LENGTH, FEW, QUICK
 from kafka.broker import Broker
@@ -95,6 +96,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """A standalone cluster of Spark's with two workers of two cores, shared by all tests that ask. One that kills a
+    worker mends it."""
+    if need := missing("spark"):
+        pytest.skip(f"{need.missing}: {need.remedy}")
+    with StandaloneCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
