@@ -18,6 +18,7 @@ PROMISING = (
     ("guide/kafka.md", "When brokers are away", 0),
     ("guide/containers.md", "When one dies", 0),
     ("guide/containers.md", "One process for each container", 0),
+    ("guide/containers.md", "On a Spark cluster", 0),
     ("guide/local.md", "Running on the local engine", 1),
     ("guide/local.md", "When the disk fails", 0),
 )
