@@ -12,6 +12,7 @@ from ...dsl.text import plural
 from ...dsl.validation import explain, require
 from ...planner.settings import Settings
 from ...planner.task_assignment import stages_of, tasks_of
+from ..kernel.calls.cancellation import refuse_running_loop
 from ..launch import Until, check_until, checked_plan, refuse_impossible
 from ..local.coordination.membership import begin_run
 from ..metrics.http import Address
@@ -132,6 +133,7 @@ def prepared_on_hosts(
     hosts = on_spark(asked.hosts, pipeline, settings, say_on_stderr, "hosts")
 
     def run_prepared(progress: OnProgress | None) -> Report:
+        refuse_running_loop("run()")
         return run_containers(
             pipeline,
             "",

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from py4j.clientserver import ClientServer
 from py4j.protocol import Py4JError
 from pyspark import InheritableThread, SparkContext, SparkFiles
 from pyspark.errors import PythonException
@@ -130,6 +131,7 @@ def task_jobs(spark: Any, argument: str, work: Work) -> Iterator[tuple[TaskJobs,
     given as `argument`; a session that is started for it ends with the context."""
     with _session(spark, argument) as session:
         context = session.sparkContext
+        _refuse_shared_threads(context)
         setting = context.getConf().get
         _refuse_speculation(setting)
         known_as = setting("spark.driver.host") or "localhost"
@@ -169,6 +171,16 @@ def _refuse_speculation(setting: Callable[[str], str | None]) -> None:
     if setting(switch) == "true" and setting(threshold) is not None:
         wrong = f"{switch}=true with {threshold}: Spark would run a second task of a container"
         raise UnsupportedError(explain(wrong, "one task for each container", f"leave out {threshold}"))
+
+
+def _refuse_shared_threads(context: SparkContext) -> None:
+    """Refuse a session in which the threads of Python share those of Java: the name of a job belongs to its thread of
+    Java, and by the name it is cancelled."""
+    if not isinstance(context._gateway, ClientServer):
+        wrong = "PYSPARK_PIN_THREAD=false in the environment of this session"
+        raise UnsupportedError(
+            explain(wrong, "threads of Java for each of Python's", "leave it out", "the environment")
+        )
 
 
 def _port(text: str) -> int:

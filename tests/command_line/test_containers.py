@@ -15,6 +15,7 @@ from fluvial.runtime.systems import MemorySystem, open_system
 
 WORDS = ("--input", "words=words.jsonl", "--partitions", "3")
 COUNTS = ("--output", "counts=counts.jsonl")
+SAME = ("pipeline", "engine", "read", "written", "late", "failed")
 ON = ("--containers", "2", "--on", "local[2]")
 
 
@@ -29,9 +30,21 @@ def test_two_containers_write_what_one_does(fluvial: Fluvial, folder: Path) -> N
     ended = fluvial("run", "letters.py", *WORDS, *COUNTS, "--json", "--quiet", "--containers", "2")
     assert (ended.code, ended.err) == (0, "")
     assert counts(folder) == wanted
-    same = ("pipeline", "engine", "read", "written", "late", "failed")
     one, both = json.loads(alone.out), json.loads(ended.out)
-    assert {name: one[name] for name in same} == {name: both[name] for name in same}
+    assert {name: one[name] for name in SAME} == {name: both[name] for name in SAME}
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")  # which a master of the same URL finds
+def test_two_containers_on_a_cluster_write_what_one_does(fluvial: Fluvial, folder: Path) -> None:
+    alone = fluvial("run", "letters.py", *WORDS, *COUNTS, "--json", "--quiet")
+    wanted = counts(folder)
+    ended = fluvial("run", "letters.py", "--system", "log:here", *WORDS, *COUNTS, "--json", "--quiet", *ON)
+    assert (ended.code, ended.err) == (0, "")
+    assert counts(folder) == wanted
+    one, both = json.loads(alone.out), json.loads(ended.out)
+    assert {name: one[name] for name in SAME} == {name: both[name] for name in SAME}
 
 
 @pytest.mark.slow

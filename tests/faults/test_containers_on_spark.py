@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.standalone_cluster import StandaloneCluster, parent
+from engines.standalone_cluster import StandaloneCluster, below, command, parent
 from fluvial.runtime.local.coordination.assignments import Presence
 from fluvial.runtime.systems import KafkaSystem
 from kafka.broker import Broker
@@ -148,6 +148,20 @@ def test_a_container_that_stood_still_while_another_took_its_place_does_no_harm(
         wait_until(lambda: not alive(zombie), "it has stopped")
         run.send_signal(signal.SIGTERM)
         ended(run, 0)
+    finish(yard, workers)
+
+
+def test_a_spark_that_ends_ends_the_run_and_containers_stop_by_themselves(
+    yard: Yard, workers: StandaloneCluster
+) -> None:
+    with two(yard, workers) as (run, *found):
+        yard.wait_for_output()
+        (java,) = [process for process in below(run.pid) if "deploy.SparkSubmit" in command(process)]
+        os.kill(java, signal.SIGKILL)
+        said = ended(run, 4)
+        wait_until(lambda: not any(map(alive, found)), "both containers have stopped")
+    assert "Spark has ended: its session was stopped, or its Java process does not answer" in said
+    assert "Traceback" not in said
     finish(yard, workers)
 
 

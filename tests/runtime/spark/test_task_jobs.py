@@ -16,7 +16,15 @@ from pyspark.errors import PythonException
 
 from explained import assert_explains, error_of
 from fluvial.dsl import FluvialError, SystemProblem, UnsupportedError, UsageError
-from fluvial.runtime.spark.task_jobs import TaskJobs, Work, _port, _refuse_speculation, environment_with, task_jobs
+from fluvial.runtime.spark.task_jobs import (
+    TaskJobs,
+    Work,
+    _port,
+    _refuse_shared_threads,
+    _refuse_speculation,
+    environment_with,
+    task_jobs,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,6 +142,12 @@ def test_a_second_task_beside_a_long_one_is_refused() -> None:
         lambda: _refuse_speculation({"spark.speculation": "true", threshold: "1min"}.get), UnsupportedError
     )
     assert_explains(error, "spark.speculation=true with", None, "one task for each container", f"leave out {threshold}")
+
+
+def test_threads_that_share_those_of_java_are_refused() -> None:
+    context: Any = SimpleNamespace(_gateway=object())
+    error = error_of(partial(_refuse_shared_threads, context), UnsupportedError)
+    assert_explains(error, "PYSPARK_PIN_THREAD=false", None, "threads of Java", "leave it out")
 
 
 def test_the_port_is_a_number() -> None:

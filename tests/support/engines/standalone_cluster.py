@@ -69,7 +69,7 @@ class StandaloneCluster:
 
     def executors(self, worker: str) -> list[int]:
         """The processes of the executors of a worker."""
-        return [one for one in _children(self._processes[worker].pid) if _EXECUTOR in _command(one)]
+        return [one for one in _children(self._processes[worker].pid) if _EXECUTOR in command(one)]
 
     def worker_of(self, process: int) -> str:
         """The worker below which a process runs."""
@@ -83,8 +83,7 @@ class StandaloneCluster:
         """Kill a worker with all that runs below it, as if its machine had lost power."""
         pid = self._processes[worker].pid
         os.kill(pid, signal.SIGSTOP)  # else it would start what is killed again
-        below = [*_below(pid)]
-        for process in below:
+        for process in [*below(pid)]:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         self.kill(worker)
@@ -143,13 +142,15 @@ def _children(process: int) -> list[int]:
     return found
 
 
-def _below(process: int) -> Iterator[int]:
+def below(process: int) -> Iterator[int]:
+    """The children of a process, and theirs."""
     for child in _children(process):
         yield child
-        yield from _below(child)
+        yield from below(child)
 
 
-def _command(process: int) -> str:
+def command(process: int) -> str:
+    """The command line of a process; empty if there is none."""
     try:
         return Path(f"/proc/{process}/cmdline").read_text()
     except OSError:
