@@ -30,7 +30,7 @@ def spark_hosts(spark: Any, argument: str, pipeline: Pipeline, settings: Setting
     Raises UnsupportedError for a pipeline that cannot be sent to workers, and an error for a Spark that cannot be used.
     """
     shipped = pack_pipeline(pipeline)
-    with task_jobs(spark, argument, run_order) as (jobs, address):
+    with task_jobs(spark, argument, run_order) as (jobs, address):  # pragma: no cover - starts Spark
         patience = settings.stall_timeout.total_seconds()
         fit = partial(fitted, shipped, Path.cwd())
         with listening(address.host, address.port) as listener:

@@ -134,7 +134,7 @@ def prepared_on_hosts(
 
     def run_prepared(progress: OnProgress | None) -> Report:
         refuse_running_loop("run()")
-        return run_containers(
+        return run_containers(  # pragma: no cover - on Spark
             pipeline,
             "",
             streams,

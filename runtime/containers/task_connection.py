@@ -24,8 +24,9 @@ GREETING_SECONDS = 10.0
 """How long each step of the greeting may take."""
 MOST_WAITING = 1 << 20
 """The most bytes that wait to be sent; further lines of a container's stderr are left out."""
+CLOSE_SECONDS = 5.0
+"""How long the other side may take to read what waits when the connection is closed."""
 _READ_BYTES = 1 << 16
-_CLOSE_SECONDS = 5.0
 
 
 class TaskOrder(Struct, frozen=True, kw_only=True):
@@ -75,8 +76,10 @@ class TaskConnection:
         *,
         beat: float = BEAT_SECONDS,
         silence: float = SILENCE_SECONDS,
+        closing: float = CLOSE_SECONDS,
     ) -> None:
-        self._reader, self._writer, self._silence = reader, writer, silence
+        self._reader, self._writer = reader, writer
+        self._silence, self._closing = silence, closing
         self._beating = asyncio.create_task(self._beat(beat))
         self._left_out = 0
 
@@ -108,9 +111,9 @@ class TaskConnection:
             begun += rest
 
     async def close(self) -> None:
-        """Send what waits, and close the connection."""
+        """Send what waits, and close the connection; also if the other side does not read."""
         self._beating.cancel()
-        await _closed(self._writer)
+        await _closed(self._writer, self._closing)
 
     async def _read(self) -> bytes:
         try:
@@ -187,9 +190,9 @@ def _same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode(), wanted.encode())
 
 
-async def _closed(writer: asyncio.StreamWriter) -> None:
+async def _closed(writer: asyncio.StreamWriter, seconds: float = CLOSE_SECONDS) -> None:
     writer.close()
     try:
-        await asyncio.wait_for(writer.wait_closed(), _CLOSE_SECONDS)
+        await asyncio.wait_for(writer.wait_closed(), seconds)
     except OSError:  # a TimeoutError is one, too: the other side does not read
         writer.transport.abort()

@@ -92,7 +92,10 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/cli/state_verbs.py": ("tests/command_line/test_state.py",),
     "runtime/cli/stream_verbs.py": ("tests/command_line/test_streams.py",),
     "runtime/cli/top_screen.py": ("tests/runtime/cli/test_top_overview.py",),
-    "runtime/containers/child_process.py": ("tests/command_line/test_containers.py",),
+    "runtime/containers/child_process.py": (
+        "tests/command_line/test_containers.py",
+        "tests/runtime/containers/test_spark_hosts.py",
+    ),
     "runtime/containers/start.py": ("tests/command_line/test_containers.py",),
     "runtime/files/formats.py": ("tests/runtime/files/test_records.py",),
     "runtime/kernel/compiler/graph_builder.py": (

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from fluvial.planner.settings import Settings
 from fluvial.runtime.containers.child_process import ChildConfig, ChildReport
-from fluvial.runtime.containers.cluster_task import ChildStart, run_task
+from fluvial.runtime.containers.cluster_task import ChildStart, run_order, run_task
 from fluvial.runtime.containers.task_connection import TaskCommand, TaskConnection, TaskMessage, TaskOrder, accept
 from fluvial.runtime.process.machine import Machine
 from fluvial.runtime.systems.open import Opening
@@ -149,8 +149,10 @@ def test_a_task_whose_parent_has_died_lets_the_container_go(tmp_path: Path) -> N
 
 
 def test_a_supervisor_that_is_out_of_reach_is_told() -> None:
-    problem = asyncio.run(run_task(replace(ORDER, port=1), ChildStart(program=("false",)), HERE))
+    nobody = replace(ORDER, port=1)
+    problem = asyncio.run(run_task(nobody, ChildStart(program=("false",)), HERE))
     assert problem.startswith("process 7 on there cannot connect to the supervisor at 127.0.0.1:1: ")
+    assert "cannot connect to the supervisor" in run_order(json.encode(nobody), {})
 
 
 def test_a_log_that_this_machine_does_not_see_is_told_before_anything_starts(tmp_path: Path) -> None:

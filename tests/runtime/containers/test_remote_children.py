@@ -135,6 +135,13 @@ def test_what_the_pipeline_got_wrong_ends_the_run() -> None:
     assert run.said == ["container 0: wrong"]
 
 
+def test_a_mistake_of_the_supervisor_leaves_no_container_behind() -> None:
+    run = Run(Threads([shell("sleep 0.3; exit 4"), shell("echo up >&2; exec sleep 60")]))
+    with pytest.raises(IndexError):  # of the cluster, which has no third task
+        run.supervise(containers=2, until="stopped")
+    assert run.said[0] == "container 1: up"
+
+
 def test_a_signal_for_the_driver_stops_a_container_which_reports_what_it_did() -> None:
     run = Run(Threads([shell(STAYS)]))
     assert run.supervise(until="stopped").restarts == 0
@@ -186,7 +193,7 @@ def twice(order: TaskOrder) -> str:
 
 
 def test_a_second_task_for_a_start_is_sent_away() -> None:
-    run = Run(Threads([twice, shell(f"sleep 0.2; {ENDS}")]))
+    run = Run(Threads([twice, shell(f"sleep 0.7; {ENDS}")]))
     run.supervise(containers=2)
     (again,) = [result for result in run.cluster.results if result]
     assert "another task was there before, or the run is over" in str(again)

@@ -17,12 +17,14 @@ from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, SystemProblem, UnsupportedError, count, tumbling
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, run, start
-from fluvial.runtime.containers.child_process import ChildConfig
+from fluvial.runtime.containers.child_process import ChildConfig, ChildReport, run_child
 from fluvial.runtime.containers.spark_hosts import fitted, listening
+from fluvial.runtime.launch import checked_plan
+from fluvial.runtime.local.coordination.membership import begin_run
 from fluvial.runtime.spark.lowering.packaging import pack_pipeline, unpack_pipeline
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.systems import LogSystem
-from fluvial.runtime.systems.open import Opening
+from fluvial.runtime.systems.open import Opening, opening
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -82,6 +84,15 @@ def test_a_pipeline_that_lacks_a_module_where_it_arrives_is_told() -> None:
     lacking = ShippedPlan("another", f"fluvial {version('fluvial')}\n".encode() + pickled)
     error = error_of(lambda: unpack_pipeline(lacking), UnsupportedError)
     assert_explains(error, "No module named 'not_installed_here'", None, "that it imports", "on every worker")
+
+
+def test_a_child_runs_the_pipeline_that_came_along(log: LogSystem) -> None:
+    reports: list[ChildReport] = []
+    run_id = begin_run(checked_plan(counting(), log, Settings()), log, 1, "end")
+    config = replace(CONFIG, system=opening(log), settings=Settings(), run=run_id)
+    assert run_child(fitted(pack_pipeline(counting()), Path.cwd(), config), reports.append) == 0
+    assert reports[-1].report is not None
+    assert reports[-1].report.read["words"] == 200
 
 
 @pytest.fixture

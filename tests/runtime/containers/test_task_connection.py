@@ -172,6 +172,30 @@ def test_a_side_that_has_nothing_to_say_is_not() -> None:
     assert not pair(0.2, beat=0.02)
 
 
+def test_a_connection_is_closed_though_the_other_side_does_not_read() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = TaskConnection(reader, writer, closing=0.05)
+        while writer.transport.get_write_buffer_size() <= MOST_WAITING:
+            connection.send_line("x" * MOST_WAITING)
+        await connection.close()
+        assert writer.transport.get_write_buffer_size() == 0
+        connection.send_line("nobody")  # is no error
+
+    async def meet() -> None:
+        done = asyncio.Event()
+
+        async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await talk(reader, writer)
+            done.set()
+
+        async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+            _, writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
+            await asyncio.wait_for(done.wait(), 20)
+            writer.close()
+
+    asyncio.run(meet())
+
+
 def test_lines_that_nobody_reads_are_left_out_and_counted() -> None:
     async def talk(supervisor: TaskConnection, task: TaskConnection) -> None:
         line = "x" * (MOST_WAITING // 4)
