@@ -1,5 +1,6 @@
 """Jobs of one task each, which Spark runs wherever there is a core: what containers of the local engine run in."""
 
+import logging
 import os
 import re
 import sys
@@ -129,7 +130,7 @@ class TaskJobs:
 def task_jobs(spark: Any, argument: str, work: Work) -> Iterator[tuple[TaskJobs, DriverAddress]]:
     """Let Spark run jobs while the context is open. `spark` is a session or the URL of a master, which the user has
     given as `argument`; a session that is started for it ends with the context."""
-    with _session(spark, argument) as session:
+    with _quiet_client(), _session(spark, argument) as session:
         context = session.sparkContext
         _refuse_shared_threads(context)
         setting = context.getConf().get
@@ -153,6 +154,24 @@ def _session(spark: Any, argument: str) -> Iterator[SparkSession]:
     finally:
         with suppress(*_GONE):
             sessions.__exit__(None, None, None)
+
+
+@contextmanager
+def _quiet_client() -> Iterator[None]:
+    """Keep PySpark's client of Java from logging the tracebacks of calls that the end of Java cuts off: `TaskJobs`
+    tells of that end."""
+    loggers = [logging.getLogger(name) for name in (None, "py4j.clientserver", "py4j.java_gateway")]
+    for logger in loggers:  # it logs some of them by the root
+        logger.addFilter(_is_others)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_is_others)
+
+
+def _is_others(record: logging.LogRecord) -> bool:
+    return record.module not in ("clientserver", "java_gateway")
 
 
 def _in_worker(work: Work, order: bytes, _: Iterable[object]) -> Iterator[str]:
