@@ -27,6 +27,7 @@ from fluvial.runtime.spark.task_jobs import (
     environment_with,
     task_jobs,
 )
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +75,8 @@ def test_a_task_runs_its_order_and_what_it_returns_is_told(jobs: TaskJobs, pipe:
     pipe.read_text()  # the first one runs
     jobs.submit("two", "p: two", b"go", results.put)  # beside it
     assert results.get(timeout=60) == "go True"
-    assert jobs.cores() == "Spark has room for 2 tasks at a time, and runs 1"
+    # Spark counts with a little delay.
+    wait_until(lambda: jobs.cores() == "Spark has room for 2 tasks at a time, and runs 1", "one task is counted")
     pipe.write_text("")
     assert results.get(timeout=60) == f"wait {pipe} True"
 
