@@ -46,6 +46,7 @@ def test_a_run_alone_is_the_only_container(containers: int | None) -> None:
         ({"hosts": NOWHERE, "containers": True}, "containers=True", "1 or more"),
         ({"hosts": NOWHERE, "containers": 2, "container_id": 0}, "container_id=0 beside hosts=", "one of the two"),
         ({"hosts": NOWHERE, "containers": 2, "spark": "local[2]"}, "spark= beside hosts=", "one of the two"),
+        ({"hosts": NOWHERE, "containers": 2, "outputs": {"out": print}}, "outputs= beside hosts=", "one of the two"),
         ({"hosts": NOWHERE, "containers": 2, "metrics": 3}, "metrics= beside hosts=", "a run in this process"),
         ({"hosts": NOWHERE, "containers": 2, "until": "never"}, "until='never'", '"caught-up" or "end"'),
     ],
