@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from ...dsl.errors import UnsupportedError, UsageError
 from ...dsl.pipeline import Pipeline
 from ...dsl.text import plural
@@ -65,25 +67,27 @@ def run_containers(
                 run = begin_run(plan, system, containers, until)
         except Stopped:
             return Report(pipeline=plan.name, engine="local", seconds=0.0)
-        sources = {stream.name: stream.partitions for stream in plan.streams if stream.kind == "source"}
-        configs = [
-            ChildConfig(
-                target=target,
-                system=place,
-                settings=settings,
-                until=until,
-                container=container,
-                containers=containers,
-                run=run,
-                partitions=sources,
-                metrics=None if metrics is None else _child_address(metrics, container),
-            )
-            for container in range(containers)
-        ]
+        first = ChildConfig(
+            target=target,
+            system=place,
+            settings=settings,
+            until=until,
+            container=0,
+            containers=containers,
+            run=run,
+            partitions={stream.name: stream.partitions for stream in plan.streams if stream.kind == "source"},
+            metrics=None,
+        )
+        configs = [_of_container(first, number, metrics) for number in range(containers)]
         with queued_stderr():
             return supervise(
                 pipeline, configs, most_restarts=most_restarts, progress=progress, say=say, starting=starting
             )
+
+
+def _of_container(first: ChildConfig, number: int, metrics: Address | None) -> ChildConfig:
+    address = None if metrics is None else _child_address(metrics, number)
+    return replace(first, container=number, metrics=address)
 
 
 @dataclass(frozen=True, slots=True)

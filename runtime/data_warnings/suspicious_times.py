@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 from ...dsl import operators as ops
@@ -34,8 +34,13 @@ class SuspiciousTimes:
     """The `warnings` of one run about timestamps, by subject. Call `check` about once a second."""
 
     def __init__(
-        self, plan: Plan, clock: Callable[[], float] = time.monotonic, wall: Callable[[], int] = wall_clock
+        self,
+        plan: Plan,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], int] = wall_clock,
+        stamped: Collection[str] = (),
     ) -> None:
+        """The streams in `stamped` need no timestamp= to have times of their own."""
         self.warnings: dict[str, str] = {}
         self._pipeline = plan.pipeline
         self._clock, self._wall = clock, wall
@@ -46,7 +51,7 @@ class SuspiciousTimes:
         self._sources = {op.stream: op for op in sources if op.timestamp is not None or op.id in timed}
         windowed = _leading_to(plan.pipeline, [one for one in by_time if one.kind == "window"])
         for source in plan.pipeline.sources:
-            if source.timestamp is None and source.id in windowed:
+            if source.timestamp is None and source.id in windowed and source.stream not in stamped:
                 self._warn_of_missing_timestamp(source, windowed[source.id])
 
     def check(self, highs: NumberByName, given: NumberByName, late: NumberByName) -> None:

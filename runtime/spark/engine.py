@@ -89,21 +89,29 @@ def run(
         with session_for(session_of(frames, spark)) as session:
             root = _opened(local, plan, connection, session, settings)
             schemas = output_schemas(plan, frames)
-            if frames:
-                refuse_large_types(session_of(frames, None))
-                session.conf.set(*STATE_OF_FRAMES)
-                connection = FrameConnection(connection, frames, schemas)
+            connection = _with_frames(connection, frames, schemas, session)
             queries = _prepared(plan, connection, session, settings, root / plan.name, frames, schemas)
             sources = list(dict.fromkeys(name for query in queries for name in query.sources))
             stop_at = _stop_at(plan, system, sources, until)
             inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=stop_at is not None)
-            monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs)
+            monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs, frames.inputs)
             stop.begin()
             for part in _parts(stop_at, frames):
                 if not stop():
                     _run_until(part, queries, connection, session, settings, monitor)
             monitor.finish()
     return Report(pipeline=plan.name, engine="spark", seconds=0.0) if monitor is None else monitor.report()
+
+
+def _with_frames(
+    connection: Connection, frames: DataFrames, schemas: Mapping[str, OutputSchema], session: "SparkSession"
+) -> Connection:
+    """A connection to DataFrames, too, if the run has any."""
+    if not frames:
+        return connection
+    refuse_large_types(session_of(frames, None))
+    session.conf.set(*STATE_OF_FRAMES)
+    return FrameConnection(connection, frames, schemas)
 
 
 def _parts(stop_at: StopAt | None, frames: DataFrames) -> list[StopAt | None]:

@@ -3,7 +3,6 @@
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -40,20 +39,22 @@ POLL_SECONDS = 0.2
 def run_batch(plan: Plan, frames: DataFrames, settings: Settings, progress: OnProgress | None, spark: Any) -> Report:
     """Run a plan over DataFrames that have an end. Raises SystemProblem if it is stopped before it is done."""
     started, report = time.monotonic(), BatchReport()
-    with (
-        exhaustion_explained(),
-        stop_signals() as stop,
-        suppress(Stopped),
-        interruptions_raised(),
-        java_end_explained(stop),
-        job_session(frames, spark) as session,
-    ):
-        stop.begin()
-        schemas = output_schemas(plan, frames)
-        jobs = batch_jobs(session, plan, settings, schemas)
-        _run_stoppable(session, stop, partial(_run_jobs, session, jobs, frames, schemas, report))
-        if stop():
-            raise _was_stopped(plan)
+    try:
+        with (
+            exhaustion_explained(),
+            stop_signals() as stop,
+            interruptions_raised(),
+            java_end_explained(stop),
+            job_session(frames, spark) as session,
+        ):
+            stop.begin()
+            schemas = output_schemas(plan, frames)
+            jobs = batch_jobs(session, plan, settings, schemas)
+            ended = _ran(session, stop, partial(_run_jobs, session, jobs, frames, schemas, report))
+    except Stopped:
+        ended = False
+    if not ended:
+        raise _was_stopped(plan)
     done = report_of(plan, report.counts.by_kind, time.monotonic() - started)
     if progress is not None:
         progress(_progress(done))
@@ -117,8 +118,8 @@ def write_output(plan: Plan, stream: str, frames: DataFrames, frame: "DataFrame"
         raise PipelineError(explain(wrong, expected, "correct it", at)) from error
 
 
-def _run_stoppable(session: "SparkSession", stop: StopRequest, work: Callable[[], None]) -> None:
-    """Do work whose jobs on Spark are cancelled if the run is asked to stop."""
+def _ran(session: "SparkSession", stop: StopRequest, work: Callable[[], None]) -> bool:
+    """Do work whose jobs on Spark are cancelled if the run is asked to stop. Returns whether it has come to its end."""
     tag = f"fluvial-{uuid.uuid4().hex}"
     errors: list[BaseException] = []
 
@@ -140,6 +141,7 @@ def _run_stoppable(session: "SparkSession", stop: StopRequest, work: Callable[[]
             thread.join()
     if errors and not stop():
         raise _explained(errors[0])
+    return not errors
 
 
 def _explained(error: BaseException) -> BaseException:

@@ -1,6 +1,6 @@
 """Monitoring of queries while they run: their progress, metrics and warnings, and the report at the end."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
@@ -69,14 +69,16 @@ class QueryMonitor:
         progress: OnProgress | None,
         stop: Callable[[], bool],
         inputs: InputStreamMonitor,
+        stamped: Collection[str] = (),
         machine: Machine = THIS_MACHINE,
     ) -> None:
+        """The streams in `stamped` have times that do not come from whoever has written them to a system."""
         self._plan, self._queries, self._connection = plan, queries, connection
         self._admin = connection.system.admin()
         self._started, self._progress, self._clock = started, progress, machine.clock
         self._first_totals, self._first_batches = self._totals(), self._batches()
         self._timing = Timing()
-        self._times = SuspiciousTimes(plan, machine.clock, machine.wall)
+        self._times = SuspiciousTimes(plan, machine.clock, machine.wall, stamped)
         self._inputs = inputs
         self._keyless = KeylessWarning(plan.pipeline)
         self._timed = {query.group: last_batch(query.checkpoint, DONE) for query in queries}

@@ -120,6 +120,12 @@ def test_a_source_without_timestamp_in_front_of_a_window_is_told() -> None:
     assert [*judged(moved)[0].warnings] == ["timestamp of in"]
 
 
+def test_a_source_whose_times_come_from_elsewhere_is_not_told() -> None:
+    made = plan(windows(timestamp=None))
+    assert SuspiciousTimes(made, stamped={"in"}).warnings == {}
+    assert [*SuspiciousTimes(made, stamped={"other"}).warnings] == ["timestamp of in"]
+
+
 def test_a_source_without_timestamp_is_told_what_is_true_of_any_writer() -> None:
     """The writer may have given the times of events: no message tells."""
     text = judged(windows(timestamp=None))[0].warnings["timestamp of in"]
