@@ -166,3 +166,13 @@ def test_what_comes_behind_the_range_is_read_for_rows_that_wait(spark: "SparkSes
         return [tuple(row) for row in frame.collect()]
 
     assert (of_day(0), of_day(1)) == ([], [(1, 2)])
+
+
+def test_rows_of_tables_need_no_time(spark: "SparkSession") -> None:
+    pipeline = Pipeline("looked-up")
+    table = pipeline.table("rows", key=str, value=int)
+    pipeline.stream("numbers", key=str, value=int).join(table, to_pair, id="join").send_to("pairs", value=Pair)
+    rows = spark.createDataFrame([("k", 10), ("other", 20)], "key string, value long")
+    numbers = spark.createDataFrame([("k", 1, sent_at(60))], "key string, value long, timestamp timestamp")
+    frame = to_dataframe(pipeline, "pairs", inputs={"rows": rows, "numbers": numbers}, settings=SMALL)
+    assert [tuple(row) for row in frame.collect()] == [(1, 10)]

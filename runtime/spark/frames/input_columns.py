@@ -46,10 +46,11 @@ class InputExpressions:
         return [f"{self.value} AS `value`", f"{self.time} AS `time`", f"{self.key or 'NULL'} AS `key`"]
 
 
-def input_expressions(source: Source, given: DataFrameInput) -> InputExpressions:
-    """How the columns of a DataFrame become messages of a source. Raises PlanError where they cannot."""
+def input_expressions(source: Source, given: DataFrameInput, *, timed: bool = True) -> InputExpressions:
+    """How the columns of a DataFrame become messages of a source, which need no time unless they are `timed`. Raises
+    PlanError where they cannot."""
     frame = _Frame(source, given)
-    found = InputExpressions(frame.value(), frame.key(), frame.time())
+    found = InputExpressions(frame.value(), frame.key(), frame.time(timed=timed))
     frame.check(found)
     return found
 
@@ -161,14 +162,14 @@ class _Frame:
             return f"cast({expression} as string)"
         return self._converted(expression, have, wanted, KEY)
 
-    def time(self) -> str:
+    def time(self, *, timed: bool) -> str:
         column = self._column(TIMESTAMP)
         if self._given.timestamp is not None:
             expression, have = self._typed(self._given.timestamp)
         elif column is not None and not (self._source.timestamp and not _is_time(self._types[column])):
             expression, have = quoted(column), self._types[column]
-        elif self._source.timestamp is not None:
-            return "0L"  # the stream's own function finds the time
+        elif self._source.timestamp is not None or not timed:
+            return "0L"  # the stream's own function finds the time, or rows of a table have none
         else:
             expected = "a column of each message's time"
             remedy = "say which: DataFrameInput(frame, timestamp='...'); or declare stream(..., timestamp=...)"

@@ -39,8 +39,10 @@ def _selected(session: "SparkSession", plan: Plan, source: Source, frames: DataF
     """The parts of messages in the rows of a DataFrame, in the session of the run. Raises PlanError where its columns
     do not fit the stream."""
     given = frames.inputs[source.stream]
-    rows = in_session(session, given.frame).selectExpr(*input_expressions(source, given).selected)
-    span = _span(frames.backfill, source, table_streams(plan))
+    tables = table_streams(plan)
+    expressions = input_expressions(source, given, timed=source.stream not in tables)
+    rows = in_session(session, given.frame).selectExpr(*expressions.selected)
+    span = _span(frames.backfill, source, tables)
     if span is None or source.timestamp is not None:
         return rows
     return rows.where(f"`time` IS NULL OR (`time` >= {span[0]} AND `time` < {span[1]})")
