@@ -70,7 +70,7 @@ test-all: setup bytecode broker-jars spark-jars ## run every test that takes no 
 # Two lanes on Spark that take as long as each other.
 CASES := tests/conformance tests/examples
 test-on-spark:
-	$(PYTEST) -m spark $(CASES:%=--ignore %) 2>&1 | sed -u 's/^/on spark  | /'
+	$(PYTEST) -m spark $(CASES:%=--ignore %) $(OWN_SPARK:%=--ignore %) 2>&1 | sed -u 's/^/on spark  | /'
 
 test-cases-on-spark:
 	$(PYTEST) -m spark $(CASES) 2>&1 | sed -u 's/^/cases     | /'
@@ -79,7 +79,10 @@ test-cases-on-spark:
 test-faults:
 	$(PYTEST) -m "not spark" tests/faults 2>&1 | sed -u 's/^/faults    | /'
 
-# What stands between users and the engines, and what both engines do, has a lane of its own.
+# What stands between users and the engines, and what both engines do, has a lane of its own; behind it are tests on
+# Spark that start it themselves, each anew.
+OWN_SPARK := tests/runtime/spark/query/test_session.py tests/runtime/spark/query/test_java_process.py \
+	tests/spark_engine/test_connect.py
 FOR_USERS := tests/command_line tests/both_engines tests/benchmarks tests/examples tests/typing tests/docs tests/drawings
 ELSEWHERE := --ignore tests/faults --ignore tests/properties --ignore tests/oracle
 test-elsewhere:
@@ -87,6 +90,7 @@ test-elsewhere:
 
 test-for-users:
 	$(PYTEST) -m "not spark and not hypothesis" $(FOR_USERS) 2>&1 | sed -u 's/^/for users | /'
+	$(PYTEST) -m spark $(OWN_SPARK) 2>&1 | sed -u 's/^/own Spark | /'
 
 EXAMPLES :=
 test-searches:
