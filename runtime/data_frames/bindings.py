@@ -35,7 +35,7 @@ class DataFrameInput:
     out, the key is in the column `key` if the stream has keys, and the time in the column `timestamp`, if the stream
     has no `timestamp=` of its own. Messages of one key are processed in the order of their times.
 
-    A DataFrame that has a column `value` of bytes, and no other that the type needs, is taken as encoded messages.
+    A DataFrame with a column `value` of bytes, for which the type has no field, is taken as encoded messages.
 
     >>> clicks = spark.read.parquet("clicks")  # doctest: +SKIP
     >>> DataFrameInput(clicks, timestamp="seen", columns={"url": "concat(host, path)"})  # doctest: +SKIP
@@ -105,8 +105,8 @@ class Backfill:
 
     `start` and `end` are times, without a zone in UTC; `end` is outside. A message is written if its time is in the
     range: that of a pane is 1 ms before the end of its window. Messages are read from `lookback` before `start` to
-    `lookback` behind `end`, those of tables all: choose it as long as the longest window, join or timer reaches. With
-    `keys`, outputs with other keys are left out.
+    `lookback` behind `end`, rows of tables whatever their time. Choose `lookback` as long as the longest window, join
+    or timer reaches. With `keys`, outputs with other keys are left out.
 
     >>> day = Backfill(datetime(2026, 3, 1), datetime(2026, 3, 2), lookback=timedelta(hours=1))
     >>> day.range

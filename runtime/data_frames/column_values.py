@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from .columns import VALUE
+from .columns import RECORDS, SEQUENCES, VALUE
 
 Convert = Callable[[Any], Any]
 """Makes of a value what Arrow takes."""
@@ -21,7 +21,7 @@ def column_values(type_: Any) -> dict[str, Convert]:
     {'start': 1, 'end': 2}
     """
     info = inspect.type_info(type_)
-    if not isinstance(info, inspect.StructType | inspect.DataclassType | inspect.TypedDictType):
+    if not isinstance(info, RECORDS):
         return {VALUE: _convert(info) or _same}
     return {name: _converted(read, convert) for name, read, convert in _fields(info)}
 
@@ -110,17 +110,8 @@ def _bytes(_: Any) -> Convert:
 
 
 _KINDS: tuple[tuple[Any, Callable[[Any], Convert | None]], ...] = (
-    ((inspect.StructType, inspect.DataclassType, inspect.TypedDictType), _record),
-    (
-        (
-            inspect.ListType,
-            inspect.SetType,
-            inspect.FrozenSetType,
-            inspect.CollectionType,
-            inspect.VarTupleType,
-        ),
-        _sequence,
-    ),
+    (RECORDS, _record),
+    (SEQUENCES, _sequence),
     (inspect.TupleType, _tuple),
     (inspect.DictType, _map),
     (inspect.UnionType, _union),

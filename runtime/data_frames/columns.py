@@ -38,8 +38,11 @@ def columns_of(type_: Any) -> tuple[Column, ...]:
     >>> [(column.name, column.type) for column in columns_of(dict[str, list[int]])]
     [('value', 'map<string, array<bigint>>')]
     """
-    info = inspect.type_info(type_)
-    if not isinstance(info, _RECORDS):
+    try:
+        info = inspect.type_info(type_)
+    except (TypeError, NotImplementedError) as error:
+        raise NoColumn(str(error)) from None
+    if not isinstance(info, RECORDS):
         return (Column(VALUE, _type(info, VALUE, ()), not _is_optional(info)),)
     return tuple(
         Column(name, _type(field.type, name, (info.cls,)), field.required and not _is_optional(field.type))
@@ -67,10 +70,19 @@ def quoted(name: str) -> str:
 
 def is_record(type_: Any) -> bool:
     """Whether values of a type have fields, each of which is a column."""
-    return isinstance(inspect.type_info(type_), _RECORDS)
+    return isinstance(inspect.type_info(type_), RECORDS)
 
 
-_RECORDS = (inspect.StructType, inspect.DataclassType, inspect.TypedDictType)
+RECORDS = (inspect.StructType, inspect.DataclassType, inspect.TypedDictType)
+"""The kinds of types whose fields are columns."""
+SEQUENCES = (
+    inspect.ListType,
+    inspect.SetType,
+    inspect.FrozenSetType,
+    inspect.CollectionType,
+    inspect.VarTupleType,
+)
+"""The kinds of types that are arrays of one type."""
 
 _SCALARS: Mapping[type, str] = MappingProxyType(
     {
@@ -163,17 +175,8 @@ def _literal(info: Any, name: str, _: _Path) -> str:
 
 
 _KINDS: tuple[tuple[Any, Callable[[Any, str, _Path], str]], ...] = (
-    (_RECORDS, _record),
-    (
-        (
-            inspect.ListType,
-            inspect.SetType,
-            inspect.FrozenSetType,
-            inspect.CollectionType,
-            inspect.VarTupleType,
-        ),
-        _sequence,
-    ),
+    (RECORDS, _record),
+    (SEQUENCES, _sequence),
     (inspect.TupleType, _tuple),
     (inspect.DictType, _map),
     (inspect.UnionType, _union),
@@ -192,6 +195,6 @@ def checked_columns(what: str, type_: Any, remedy: str) -> tuple[Column, ...]:
     """The columns of a type of values. Raises UnsupportedError where it has none."""
     try:
         return columns_of(type_)
-    except (NoColumn, TypeError, NotImplementedError) as error:
+    except NoColumn as error:
         wrong = f"{what}: values of {type_name(type_)} have no columns: {error}"
         raise UnsupportedError(explain(wrong, "a type that each column of a DataFrame can hold", remedy)) from None

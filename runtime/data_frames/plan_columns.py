@@ -65,7 +65,7 @@ def _columns(stream: str, kind: str, types: list[Any]) -> StreamColumns:
         return StreamColumns(stream=stream, kind=kind, why_none="the type of the values is not known")
     try:
         return StreamColumns(stream=stream, kind=kind, columns=columns_of(plain(declared)))
-    except (NoColumn, TypeError, NotImplementedError) as error:
+    except NoColumn as error:
         return StreamColumns(stream=stream, kind=kind, why_none=str(error))
 
 

@@ -33,7 +33,7 @@ from .connectors.kafka import KafkaConnection
 from .connectors.log import LogConnection
 from .frames.batch_run import run_batch
 from .frames.connection import FrameConnection, NoSystem, refuse_shared
-from .frames.job_session import refuse_large_types, session_of
+from .frames.job_session import refuse_large_types, session_of, users_session
 from .frames.output_schema import OutputSchema, output_schemas
 from .hadoop_path import HadoopPath
 from .lowering.lowering import components, has_loop
@@ -89,7 +89,7 @@ def run(
         with session_for(session_of(frames, spark)) as session:
             root = _opened(local, plan, connection, session, settings)
             schemas = output_schemas(plan, frames)
-            connection = _with_frames(connection, frames, schemas, session)
+            connection = _with_frames(connection, frames, schemas, session, users_session(frames, spark))
             queries = _prepared(plan, connection, session, settings, root / plan.name, frames, schemas)
             sources = list(dict.fromkeys(name for query in queries for name in query.sources))
             stop_at = _stop_at(plan, system, sources, until)
@@ -104,14 +104,18 @@ def run(
 
 
 def _with_frames(
-    connection: Connection, frames: DataFrames, schemas: Mapping[str, OutputSchema], session: "SparkSession"
+    connection: Connection,
+    frames: DataFrames,
+    schemas: Mapping[str, OutputSchema],
+    session: "SparkSession",
+    theirs: Any,
 ) -> Connection:
     """A connection to DataFrames, too, if the run has any."""
     if not frames:
         return connection
-    refuse_large_types(session_of(frames, None))
+    refuse_large_types(theirs)
     session.conf.set(*STATE_OF_FRAMES)
-    return FrameConnection(connection, frames, schemas)
+    return FrameConnection(connection, frames, schemas, theirs)
 
 
 def _parts(stop_at: StopAt | None, frames: DataFrames) -> list[StopAt | None]:

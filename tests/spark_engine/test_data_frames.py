@@ -420,6 +420,19 @@ def to_location(click: Click) -> Location:
     return Location(f"{click.user}{click.url}")
 
 
+def test_so_it_is_where_outputs_alone_are_frames(spark: "SparkSession", tmp_path: Path) -> None:
+    system = LogSystem(tmp_path, fsync=False)
+    write(system, {"in": [[(None, b"5", 1, ())]]})
+    pipeline, seen = Pipeline("numbers"), list[Any]()
+    pipeline.stream("in", value=int).send_to("out")
+
+    def note(rows: "DataFrame", _: int) -> None:
+        seen.append((rows.sparkSession is spark, [row.value for row in rows.collect()]))
+
+    run(pipeline, engine="spark", system=system, outputs={"out": note}, until="end", spark=spark)
+    assert seen == [(True, [5])]
+
+
 def test_the_error_of_a_write_names_its_line(spark: "SparkSession") -> None:
     def fails(frame: "DataFrame", batch: int) -> None:
         raise RuntimeError(f"batch {batch} of {frame.columns}")

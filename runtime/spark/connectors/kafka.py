@@ -25,10 +25,10 @@ from .connector_version import connector_version, warn_of_mix
 from .end_of_input import EndDataSource, control_frame, offsets_left
 from .java_client import java_settings
 from .kafka_format import offsets_text, parse_offsets, settings_text
-from .kafka_sink import KafkaOutputs, KafkaSink
+from .kafka_sink import KafkaOutputs
 from .kafka_source import columns, through_level_zero
 from .kafka_transactions import KafkaTarget, TransactionalSink, output_partitions
-from .written_counts import counts_file, read_counts
+from .written_counts import CountingSink, counts_file, read_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -139,7 +139,7 @@ class KafkaConnection:
         settings = settings_text(self._kafka.settings)
         if not query.once or not streams:
             outputs = KafkaOutputs(streams, settings, query.group if query.ids else "")
-            return KafkaSink(outputs, counts_file(query))
+            return CountingSink(outputs, counts_file(query))
         context = session.sparkContext
         if context.getConf().get(_SPECULATION, "false") == "true":
             wrong = f"{_SPECULATION} is on, and the guarantee is exactly_once"

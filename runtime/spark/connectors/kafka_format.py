@@ -4,7 +4,6 @@ The text is JSON. The connector has offsets by topic and partition.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import fields
 
 import msgspec
@@ -12,7 +11,9 @@ import msgspec
 from ...systems.kafka.settings import KafkaSettings
 from ..query.connection import Offsets
 
-_decode = msgspec.json.Decoder(dict[str, dict[int, int] | int]).decode
+_decode = msgspec.json.Decoder().decode
+_NO_OFFSET = "-"
+"""Spark writes this line for a source that has given no offset."""
 
 
 def parse_offsets(lines: Sequence[str]) -> Offsets:
@@ -24,11 +25,11 @@ def parse_offsets(lines: Sequence[str]) -> Offsets:
     """
     offsets: Offsets = {}
     for line in lines:
-        with suppress(msgspec.MsgspecError):  # of another source, or "-" for none
-            for topic, partitions in _decode(line).items():
-                if isinstance(partitions, dict):
-                    # A DataFrame of the user's comes later, and may read the same topic.
-                    offsets.setdefault(topic, [partitions[number] for number in sorted(partitions)])
+        # Of another source it may be any JSON. One of the user's comes later, and may read the same topic.
+        source = {} if line == _NO_OFFSET else _decode(line)
+        for topic, partitions in source.items() if isinstance(source, dict) else ():
+            if isinstance(partitions, dict) and all(map(str.isdecimal, partitions)):
+                offsets.setdefault(topic, [partitions[number] for number in sorted(partitions, key=int)])
     return offsets
 
 

@@ -13,37 +13,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ...state.checkpoint_path import CheckpointPath
 from ...systems.kafka import Cluster, KafkaRecordProducer
 from ..batch_report import BatchReport
 from ..batch_times import batch_of_task
-from ..rows import Messages, Row, TaskReport, decode
-from ..worker.error_texts import checked_report
+from ..rows import Messages, Row
 from ..worker.outputs import Output, by_partition, report_row
 from .kafka_format import parse_settings
-from .written_counts import add_counts
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-
-class KafkaSink:
-    """The `BatchSink` whose outputs are written by the tasks that make them."""
-
-    def __init__(self, outputs: "KafkaOutputs", counts: CheckpointPath) -> None:
-        self._outputs, self._counts = outputs, counts
-
-    @property
-    def outputs(self) -> "KafkaOutputs":
-        """Outputs are sent as they come."""
-        return self._outputs
-
-    def run(self, rows: "DataFrame", batch: int) -> BatchReport:
-        """Run a batch, add up its counts in the file, and return what its tasks have reported."""
-        blocks = (decode(packed) for (packed,) in rows.select("block").collect())
-        report = checked_report(block.report for block in blocks if isinstance(block, TaskReport))
-        add_counts(self._counts, batch, report.counts)
-        return report
+    pass
 
 
 MESSAGE_ID = "fluvial.id"

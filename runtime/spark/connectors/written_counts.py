@@ -1,11 +1,20 @@
-"""The counts of a query on Kafka, which lie beside its checkpoint."""
+"""The counts of a query that lie beside its checkpoint, and the sink that adds them up."""
+
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ...state.checkpoint_path import CheckpointPath
 from ..atomic_file import read, write
+from ..batch_report import BatchReport
 from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
+from ..rows import OUTPUT, TaskReport, decode
+from ..worker.error_texts import checked_report
+from ..worker.outputs import Outputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class WrittenCounts(msgspec.Struct):
@@ -36,3 +45,29 @@ def add_counts(file: CheckpointPath, batch: int, counts: Counts) -> None:
 
 def _read(file: CheckpointPath) -> WrittenCounts:
     return read(file, WrittenCounts) if file.exists() else WrittenCounts()
+
+
+class CountingSink:
+    """The `BatchSink` of a query whose outputs are written by the tasks that make them, or that has none. It adds up
+    the counts of batches in the file `counts`."""
+
+    def __init__(self, outputs: Outputs, counts: CheckpointPath) -> None:
+        self._outputs, self._counts = outputs, counts
+
+    @property
+    def outputs(self) -> Outputs:
+        """What the tasks write to."""
+        return self._outputs
+
+    def run(self, rows: "DataFrame", batch: int) -> BatchReport:
+        """Run a batch, add up its counts in the file, and return what its tasks have reported."""
+        report = reports_of(rows)
+        add_counts(self._counts, batch, report.counts)
+        return report
+
+
+def reports_of(rows: "DataFrame") -> BatchReport:
+    """What the tasks have reported that made these rows. Raises the error of one that has failed."""
+    packed = rows.where(f"level = {OUTPUT}").select("block").collect()
+    blocks = (decode(block) for (block,) in packed)
+    return checked_report(block.report for block in blocks if isinstance(block, TaskReport))

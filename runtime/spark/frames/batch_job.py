@@ -18,6 +18,7 @@ from ...kernel.time.bounds import START
 from ...process.clock import wall_clock
 from ..batch_report import BatchReport
 from ..batch_times import StreamTime
+from ..connectors.written_counts import reports_of
 from ..key_buckets import KeyBuckets, default_count
 from ..lowering.levels import Levels
 from ..lowering.lowering import components, levels
@@ -29,7 +30,7 @@ from ..worker.batch_level import SORTED, SPARK_SCHEMA, JobTimes, batch_level, ti
 from ..worker.outputs import RowOutputs
 from .input_rows import input_rows
 from .job_session import cores_of, shipped
-from .output_schema import OutputSchema, reports_of, typed_frame
+from .output_schema import OutputSchema, typed_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

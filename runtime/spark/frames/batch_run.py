@@ -22,12 +22,13 @@ from ...process.signals import stop_signals
 from ...process.stop_request import Stopped, StopRequest
 from ...report import OnProgress, Progress, Report
 from ..batch_report import BatchReport
+from ..connectors.written_counts import reports_of
 from ..query.java_process import java_end_explained, reason
 from ..query.progress import report_of
 from ..query.supervision import problem
 from .batch_job import BatchJob, batch_jobs, job_rows, typed_frames
-from .job_session import begin_group, cancel_group, in_session, job_session, session_of
-from .output_schema import OutputSchema, output_schemas, reports_of
+from .job_session import begin_group, cancel_group, in_session, job_session, users_session
+from .output_schema import OutputSchema, output_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,16 +95,17 @@ def _run_jobs(
         for _, rows in made:
             report.add(reports_of(rows))
         for stream, schema in schemas.items():
-            write_output(jobs[0].plan, stream, frames, typed_frames(made, stream, schema), 0)
+            frame = typed_frames(made, stream, schema)
+            write_output(jobs[0].plan, stream, frames, frame, 0, users_session(frames, None))
     finally:
         for rows in kept:
             rows.unpersist()
 
 
-def write_output(plan: Plan, stream: str, frames: DataFrames, frame: "DataFrame", batch: int) -> None:
-    """Hand the rows of a batch to the function that writes them, in the user's session. Raises PipelineError if it
-    fails."""
-    output, theirs = frames.outputs[stream], session_of(frames, None)
+def write_output(plan: Plan, stream: str, frames: DataFrames, frame: "DataFrame", batch: int, theirs: Any) -> None:
+    """Hand the rows of a batch to the function that writes them, in the user's session `theirs`. Raises PipelineError
+    if it fails."""
+    output = frames.outputs[stream]
     given = frame if theirs is None else in_session(theirs, frame)
     write = output.write if frames.backfill is None else output.overwrite
     assert write is not None

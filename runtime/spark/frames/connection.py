@@ -9,18 +9,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ....dsl.errors import UnsupportedError
 from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ...data_frames.bindings import DataFrames
-from ...state.checkpoint_path import CheckpointPath
 from ...systems.contract import System
 from ...systems.log.claim import claim
 from ..batch_report import BatchReport
 from ..connectors.end_of_input import EndDataSource, control_frame
-from ..connectors.written_counts import add_counts, counts_file, read_counts
+from ..connectors.written_counts import CountingSink, counts_file, read_counts, reports_of
 from ..counts import Counts
 from ..lowering.lowering import components
 from ..lowering.query_plan import QueryPlan
@@ -30,7 +29,7 @@ from ..rows import FRAMES, Row
 from ..worker.outputs import Output, Outputs, RowOutputs, report_row
 from .batch_run import write_output
 from .input_rows import input_rows
-from .output_schema import OutputSchema, reports_of, typed_frame
+from .output_schema import OutputSchema, typed_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,8 +52,9 @@ def refuse_shared(plan: Plan, frames: DataFrames) -> None:
 class FrameConnection:
     """The `Connection` of queries to DataFrames, and to what `inner` connects them to besides."""
 
-    def __init__(self, inner: Connection, frames: DataFrames, schemas: Mapping[str, OutputSchema]) -> None:
-        self._inner, self._frames, self._schemas = inner, frames, schemas
+    def __init__(self, inner: Connection, frames: DataFrames, schemas: Mapping[str, OutputSchema], theirs: Any) -> None:
+        """`theirs` is the session of the user's in which outputs are written."""
+        self._inner, self._frames, self._schemas, self._theirs = inner, frames, schemas, theirs
 
     @property
     def system(self) -> System:
@@ -97,8 +97,8 @@ class FrameConnection:
         stages = set(query.levels.of_stage)
         written = {name for operator in query.plan.operators if operator.stage in stages for name in operator.writes}
         letters = {stream.name for stream in query.plan.streams if stream.kind == "dead-letters"}
-        names = [name for name in self._schemas if name in written | letters]
-        return FrameSink(inner, query, self._frames, {name: self._schemas[name] for name in names}) if names else inner
+        own = {name: schema for name, schema in self._schemas.items() if name in written | letters}
+        return FrameSink(inner, query, self._frames, own, self._theirs) if own else inner
 
     def counts(self, query: QueryPlan) -> Counts:
         """The counts of all batches that were written."""
@@ -125,9 +125,9 @@ class FrameSink:
     """The `BatchSink` that hands the rows of each batch to the functions that write them, and the rest to another."""
 
     def __init__(
-        self, inner: BatchSink, query: QueryPlan, frames: DataFrames, schemas: Mapping[str, OutputSchema]
+        self, inner: BatchSink, query: QueryPlan, frames: DataFrames, schemas: Mapping[str, OutputSchema], theirs: Any
     ) -> None:
-        self._inner, self._query, self._frames, self._schemas = inner, query, frames, schemas
+        self._inner, self._query, self._frames, self._schemas, self._theirs = inner, query, frames, schemas, theirs
 
     @property
     def outputs(self) -> Outputs:
@@ -141,7 +141,7 @@ class FrameSink:
             reports_of(kept)
             for stream, schema in self._schemas.items():
                 frame = typed_frame(kept, self._query.shipped, stream, schema)
-                write_output(self._query.plan, stream, self._frames, frame, batch)
+                write_output(self._query.plan, stream, self._frames, frame, batch, self._theirs)
             return self._inner.run(kept.where(f"level <> {FRAMES}"), batch)
         finally:
             kept.unpersist()
@@ -197,9 +197,9 @@ class NoSystem:
         """Control rows alone."""
         return control_frame(session, query, stop_at, requests, at_once=stop_at is not None)
 
-    def sink(self, query: QueryPlan, session: "SparkSession") -> "CountingSink":
+    def sink(self, query: QueryPlan, session: "SparkSession") -> CountingSink:
         """A sink that notes the counts of each batch."""
-        return CountingSink(counts_file(query))
+        return CountingSink(RowOutputs(), counts_file(query))
 
     def counts(self, query: QueryPlan) -> Counts:
         """The counts of all batches, from the file beside the checkpoint."""
@@ -219,18 +219,3 @@ class NoSystem:
     def offsets(self, lines: Sequence[str]) -> Offsets:
         """There are none."""
         return {}
-
-
-class CountingSink:
-    """The `BatchSink` of a query without streams: it adds up counts."""
-
-    outputs: Outputs = RowOutputs()
-
-    def __init__(self, counts: CheckpointPath) -> None:
-        self._counts = counts
-
-    def run(self, rows: "DataFrame", batch: int) -> BatchReport:
-        """Run a batch, add up its counts in the file, and return what its tasks have reported."""
-        report = reports_of(rows)
-        add_counts(self._counts, batch, report.counts)
-        return report

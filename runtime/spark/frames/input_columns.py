@@ -61,6 +61,7 @@ class _Frame:
     def __init__(self, source: Source, given: DataFrameInput) -> None:
         self._source, self._given = source, given
         self._types = self._columns()
+        self._any_case = given.frame.sparkSession.conf.get(_CASE) != "true"
 
     def _columns(self) -> dict[str, t.DataType]:
         """The types of the columns, by name."""
@@ -82,9 +83,8 @@ class _Frame:
         """The column of a name; where case does not count for Spark, in whatever case. None if there is none."""
         if name in self._types:
             return name
-        if self._given.frame.sparkSession.conf.get(_CASE) == "true":
-            return None
-        return next((column for column in self._types if column.lower() == name.lower()), None)
+        same = (column for column in self._types if column.lower() == name.lower())
+        return next(same, None) if self._any_case else None
 
     def value(self) -> str:
         declared = self._source.value

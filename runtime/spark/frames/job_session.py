@@ -37,6 +37,18 @@ def session_of(frames: DataFrames, spark: Any) -> Any:
     return next(iter(frames.inputs.values())).frame.sparkSession
 
 
+def users_session(frames: DataFrames, spark: Any) -> Any:
+    """The session in which functions of the user's write: that of the DataFrames, else the one that is passed in, else
+    the one that this process has. None if it has none."""
+    if frames.inputs or isinstance(spark, str):
+        spark = None
+    if (session := session_of(frames, spark)) is not None:
+        return session
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    return SparkSession.getActiveSession()
+
+
 @contextmanager
 def job_session(frames: DataFrames, spark: Any) -> Iterator["SparkSession"]:
     """The session of a job: a new one beside the user's, or the user's own on Spark Connect, which keeps DataFrames of

@@ -18,10 +18,7 @@ from ....planner.plan import Plan
 from ...data_frames.bindings import Backfill, DataFrameOutput, DataFrames
 from ...data_frames.columns import checked_columns, ddl
 from ...data_frames.plan_columns import written_flows, written_types
-from ..batch_report import BatchReport
 from ..lowering.output_columns import OutputColumns
-from ..rows import OUTPUT, TaskReport, decode
-from ..worker.error_texts import checked_report
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -137,10 +134,3 @@ def typed_frame(rows: "DataFrame", shipped: "ShippedPlan", stream: str, schema: 
     from ..worker.typed_rows import typed_rows  # noqa: PLC0415 - loads the kernel's serdes
 
     return rows.select("level", "block").mapInArrow(typed_rows(shipped, stream), schema.schema)
-
-
-def reports_of(rows: "DataFrame") -> BatchReport:
-    """What the tasks have reported that made these rows. Raises the error of one that has failed."""
-    packed = rows.where(f"level = {OUTPUT}").select("block").collect()
-    blocks = (decode(block) for (block,) in packed)
-    return checked_report(block.report for block in blocks if isinstance(block, TaskReport))

@@ -101,8 +101,8 @@ def timed_batch(shipped: ShippedPlan) -> Callable[[Sequence[Row]], pa.RecordBatc
 
 @dataclass(frozen=True)
 class JobTimes:
-    """The times of a batch job: the processing time, and the watermark of each stream before the end, where something
-    may fire by it that an end alone does not fire."""
+    """The times of a batch job: the processing time, and the last watermark of each stream. The latter is known only
+    for plans with operators that emit something as time moves that they would not emit at the end of input."""
 
     clock: int
     last: Mapping[str, StreamTime] = field(default_factory=dict)

@@ -76,3 +76,10 @@ def test_a_header_without_a_value_has_an_empty_one() -> None:
 @given(st.dictionaries(st.text(max_size=3), st.lists(st.integers(0, 9), min_size=1, max_size=12)))
 def test_offsets_come_back_by_partition(offsets: dict[str, list[int]]) -> None:
     assert parse_offsets(["-", offsets_text(offsets), '{"ends": 1}']) == offsets
+
+
+def test_lines_of_other_sources_are_left_out_and_one_that_is_cut_is_an_error() -> None:
+    others = ['{"logOffset": 3}', "12", '{"shard": {"position": 3}}', '{"clicks": {"0": 9}}']
+    assert parse_offsets(['{"clicks": {"0": 5, "10": 7, "9": 6}}', *others]) == {"clicks": [5, 6, 7]}
+    with pytest.raises(msgspec.DecodeError):
+        parse_offsets(['{"clicks": {"0": 5'])

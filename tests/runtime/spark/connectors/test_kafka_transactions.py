@@ -22,13 +22,13 @@ from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.spark.batch_report import BatchReport, Failure
 from fluvial.runtime.spark.connectors.kafka import KafkaConnection
 from fluvial.runtime.spark.connectors.kafka_format import settings_text
-from fluvial.runtime.spark.connectors.kafka_sink import KafkaSink
 from fluvial.runtime.spark.connectors.kafka_transactions import (
     KafkaTarget,
     SinkTask,
     TransactionalSink,
     output_partitions,
 )
+from fluvial.runtime.spark.connectors.written_counts import CountingSink
 from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
@@ -202,7 +202,7 @@ def test_speculation_is_refused_where_each_output_is_to_be_seen_once(guarantee: 
     session: Any = SimpleNamespace(sparkContext=context)
     connection = KafkaConnection(KafkaSystem("localhost:1"))
     if guarantee == "at_least_once":
-        assert isinstance(connection.sink(query, session), KafkaSink)
+        assert isinstance(connection.sink(query, session), CountingSink)
         return
     with pytest.raises(UsageError) as raised:
         connection.sink(query, session)
