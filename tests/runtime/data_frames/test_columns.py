@@ -121,6 +121,10 @@ class Nothing(msgspec.Struct):
         (tuple[int, str], "value: a tuple of several types"),
         (Mixed, "value: values that are neither all text nor all whole numbers"),
         (Nothing, "Nothing has no fields"),
+        (
+            Literal[1.5],
+            "Literal may only contain None/booleans/integers/strings - typing.Literal[1.5] is not supported",
+        ),
     ],
 )
 def test_a_type_without_columns_is_refused_with_the_field(type_: Any, why: str) -> None:
