@@ -15,7 +15,7 @@ from fluvial.runtime.kernel import chunked_values
 from fluvial.runtime.kernel.chunked_values import MARK
 from fluvial.runtime.kernel.state_cache import KeyedState, Size, TimeBucketedState, evict
 from fluvial.runtime.local.commit.changelog import change_records
-from fluvial.runtime.spark.worker import state_pages as pages
+from fluvial.runtime.spark.worker import page_index
 from fluvial.runtime.spark.worker.state_pages import StatePages
 from fluvial.runtime.state import MemoryStore
 from generators.how_many import examples
@@ -173,8 +173,8 @@ class PagesMachine(StateMachine):
     def __init__(self) -> None:
         self.blobs = Blobs()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(pages, "FULL", 2)
-        self.patch.setattr(pages, "FULL_BYTES", 100)
+        self.patch.setattr(page_index, "FULL", 2)
+        self.patch.setattr(page_index, "FULL_BYTES", 100)
         super().__init__()
 
     def teardown(self) -> None:

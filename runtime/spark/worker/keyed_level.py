@@ -25,8 +25,9 @@ from .by_time import sorted_by_time
 from .error_texts import sendable_errors
 from .output_router import RowRouter
 from .outputs import Outputs, RowOutputs, report_row
+from .page_deltas import Blobs
 from .stage_feeder import StageFeeder
-from .state_pages import StateBlobs, StatePages
+from .state_pages import StatePages
 from .task_sinks import TaskSinks
 from .worker_process import this_process
 
@@ -88,9 +89,7 @@ class LevelTask:
         with sendable_errors(self._bundle.plan.name), self._stack:
             self._sinks.flush()
 
-    def process(
-        self, bucket: int, blocks: Iterable[bytes], blobs: StateBlobs, times: BatchTimes | None = None
-    ) -> list[Row]:
+    def process(self, bucket: int, blocks: Iterable[bytes], blobs: Blobs, times: BatchTimes | None = None) -> list[Row]:
         """Feed the blocks of one bucket, and return the rows for later levels. `blobs` holds the bucket's state. With
         `times` the bucket has others than the task."""
         bundle, bucket_input = self._bundle, _bucket_input(blocks)
