@@ -81,7 +81,7 @@ def run(
         suppress(Stopped),
         interruptions_raised(),
         java_end_explained(stop),
-        connection.claim(plan.name, claimed),
+        connection.claim(plan.name, local),
     ):
         # Those of all queries, before any record is written, and where that is possible before Spark starts.
         if claimed is not None:

@@ -34,8 +34,7 @@ def reset_steps(
     """
     connection = connect(plan, system)
     folder = folder_of(plan, system, settings)
-    claimed = None if isinstance(folder, str) else folder
-    with connection.claim(plan.name, claimed), _opened(folder) as root:
+    with connection.claim(plan.name, folder), _opened(folder) as root:
         if operators is None:
             yield list(removals(plan, connection, root / plan.name))
         else:

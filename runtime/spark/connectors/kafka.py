@@ -1,7 +1,7 @@
 """Queries on Kafka: they read through Spark's connector, and workers write with a producer of ours."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,6 @@ from pyspark.errors import AnalysisException
 from ....dsl.errors import MissingExtraError, SystemProblem, UsageError
 from ....dsl.validation import explain
 from ...systems.kafka import KafkaSystem
-from ...systems.log.claim import claim
 from ...systems.provisioning import bootstrap_streams
 from ..atomic_file import read, write
 from ..counts import Counts
@@ -20,6 +19,7 @@ from ..lowering.query_plan import QueryPlan
 from ..query.checkpoint_log import is_between_batches, unfinished_batch
 from ..query.connection import BatchSink, Offsets, StopAt
 from ..rows import SPARK_SCHEMA
+from ..state_claim import claim_state
 from ..worker.outputs import Outputs
 from .connector_version import connector_version, warn_of_mix
 from .end_of_input import EndDataSource, control_frame, offsets_left
@@ -49,12 +49,9 @@ class KafkaConnection:
         """The system whose streams the queries read and write: the Kafka cluster."""
         return self._kafka
 
-    def claim(self, pipeline: str, root: Path | None) -> AbstractContextManager[None]:
-        """Hold the claim of a pipeline's state in `root`, since the cluster has no claims. On another file system there
-        is none: Spark's log of batches refuses a second run."""
-        return (
-            nullcontext() if root is None else claim(root, pipeline, "0", f"{self._kafka.url} with its state in {root}")
-        )
+    def claim(self, pipeline: str, folder: Path | str) -> AbstractContextManager[None]:
+        """Hold the claim of a pipeline's state, since the cluster has no claims."""
+        return claim_state(folder, pipeline, f"{self._kafka.url} with its state in {folder}")
 
     def prepare(self, session: "SparkSession") -> None:
         """Register the source of control rows. Raises MissingExtraError if the session has no Kafka connector, and

@@ -33,8 +33,8 @@ class LogConnection:
         """The system whose streams the queries read and write: the embedded log."""
         return self._log
 
-    def claim(self, pipeline: str, root: Path | None) -> AbstractContextManager[None]:
-        """Hold the log's own claim of the pipeline; `root` needs none."""
+    def claim(self, pipeline: str, folder: Path | str) -> AbstractContextManager[None]:
+        """Hold the log's own claim of the pipeline; `folder` needs none."""
         return self._log.claim(pipeline)
 
     def prepare(self, session: "SparkSession") -> None:

@@ -5,7 +5,7 @@ which commits it.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -16,7 +16,6 @@ from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ...data_frames.bindings import DataFrames
 from ...systems.contract import System
-from ...systems.log.claim import claim
 from ..batch_report import BatchReport
 from ..connectors.end_of_input import EndDataSource, control_frame
 from ..connectors.written_counts import CountingSink, counts_file, read_counts, reports_of
@@ -26,6 +25,7 @@ from ..lowering.query_plan import QueryPlan
 from ..query.checkpoint_log import is_between_batches
 from ..query.connection import BatchSink, Connection, Offsets, StopAt
 from ..rows import FRAMES, Row
+from ..state_claim import claim_state
 from ..worker.outputs import Output, Outputs, RowOutputs, report_row
 from .batch_run import write_output
 from .input_rows import input_rows
@@ -61,9 +61,9 @@ class FrameConnection:
         """The system with the other streams."""
         return self._inner.system
 
-    def claim(self, pipeline: str, root: Path | None) -> AbstractContextManager[None]:
+    def claim(self, pipeline: str, folder: Path | str) -> AbstractContextManager[None]:
         """Hold the claim of the system."""
-        return self._inner.claim(pipeline, root)
+        return self._inner.claim(pipeline, folder)
 
     def prepare(self, session: "SparkSession") -> None:
         """Register the sources of the system."""
@@ -173,10 +173,9 @@ class NoSystem:
         """The system of the run, which has none of its streams."""
         return self._system
 
-    def claim(self, pipeline: str, root: Path | None) -> AbstractContextManager[None]:
-        """Hold the claim of the pipeline's state in a folder. On another file system there is none: Spark's log of
-        batches refuses a second run."""
-        return nullcontext() if root is None else claim(root, pipeline, "0", f"the state in {root}")
+    def claim(self, pipeline: str, folder: Path | str) -> AbstractContextManager[None]:
+        """Hold the claim of the pipeline's state."""
+        return claim_state(folder, pipeline, f"the state in {folder}")
 
     def prepare(self, session: "SparkSession") -> None:
         """Register the source of control rows."""

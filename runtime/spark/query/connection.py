@@ -51,9 +51,9 @@ class Connection(Protocol):
         """The system that all queries of the run read from and write to."""
         ...
 
-    def claim(self, pipeline: str, root: Path | None) -> AbstractContextManager[None]:
-        """Hold the sole right to run the pipeline, whose checkpoints are in `root`, None for one on another file
-        system. Raises SystemProblem if another run has the right."""
+    def claim(self, pipeline: str, folder: Path | str) -> AbstractContextManager[None]:
+        """Hold the sole right to run the pipeline, whose checkpoints are in `folder`, or at that URL. Raises
+        SystemProblem if another run has the right."""
         ...
 
     def prepare(self, session: "SparkSession") -> None:
