@@ -29,7 +29,7 @@ from fluvial.dsl import (
 )
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
-from fluvial.runtime import DataFrameInput, DataFrameOutput, Report, run, start, to_dataframe
+from fluvial.runtime import DataFrameInput, DataFrameOutput, Progress, Report, run, start, to_dataframe
 from fluvial.runtime.systems import KafkaSystem, LogSystem
 from kafka.broker import Broker
 from oracle.interpreter import run_oracle
@@ -180,19 +180,23 @@ def test_frames_go_with_streams_of_a_system_on_both_sides(spark: "SparkSession",
     counts = merged.partition_by(user_of, id="by-user", key_type=str).window(tumbling(MINUTE), count(), id="counts")
     counts.send_to("counts")
     counts.map(lambda pane: pane.value).send_to("numbers", value=int)
-    kept = Kept()
+    # A part that nothing connects with the others is a query without a stream of the system.
+    pipeline.stream("again", value=Click, timestamp=time_of).map(user_of).send_to("users")
+    kept, users, told = Kept(), Kept(), list[Progress]()
     written_on(tmp_path / "clicks", range(100), spark)
-    frames = {"clicks": stream_of(spark, tmp_path / "clicks")}
+    frames = {name: stream_of(spark, tmp_path / "clicks") for name in ("clicks", "again")}
     report = run(
         pipeline,
         engine="spark",
         system=system,
         inputs=frames,
-        outputs={"numbers": kept},
+        outputs={"numbers": kept, "users": users},
         until="end",
         settings=SMALL,
+        progress=told.append,
     )
     assert (report.read["clicks"], report.read["others"]) == (100, 100)
+    assert (told[-1].phase, report.read["again"], len(users.rows)) == ("done", 100, 100)
     panes = [msgspec.json.decode(record[1] or b"") for record in contents(system, "counts")]
     assert sum(pane["value"] for pane in panes) == 200
     assert sorted(row["value"] for row in kept.rows) == sorted(pane["value"] for pane in panes)

@@ -192,5 +192,7 @@ class QueryMonitor:
 
     def _end_offsets(self, query: QueryPlan, kind: str) -> Offsets:
         """The end offsets of the query's last batch that is PLANNED, or DONE."""
+        if not query.sources:
+            return {}  # what Spark notes of DataFrames has a form that each source of theirs chooses
         lines = last_end_offsets(query.checkpoint, kind)
         return query.starts if lines is None else {**query.starts, **self._connection.offsets(lines)}
