@@ -117,7 +117,8 @@ class RunHandle:
 
 def _described(progress: Progress) -> str:
     lag = "" if progress.lag is None else f", {progress.lag:,} left"
-    return f"{progress.phase}, {progress.read:,} read, {progress.written:,} written{lag}"
+    tasks = f", {progress.batch_tasks_done:,} of {progress.batch_tasks:,} tasks" if progress.batch_tasks else ""
+    return f"{progress.phase}, {progress.read:,} read, {progress.written:,} written{lag}{tasks}"
 
 
 @partial(explained_call, error=UsageError)

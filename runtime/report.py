@@ -28,8 +28,10 @@ class Progress(Struct, frozen=True, kw_only=True):
     `phase` is "restoring", "running" or "done". `read` and `written` count messages since the start. `lag` is the
     number of messages still to be read, None if it is unknown. `watermark` is the least of all tasks, in ms since
     epoch, None before there is one. `in_flight` counts the asynchronous calls in flight, on Spark the messages of the
-    present batch. `memory` is that of the process in bytes, and `process` its id, if metrics are served. `facts` are
-    the samples of all metrics. `warnings` are those of `Report`, so far, and `keyless` its counts.
+    present batch. `batch_tasks_done` of `batch_tasks` tasks of the present batch are done, of those jobs that Spark has
+    begun for it: 0 of 0 between two batches, None on the local engine and on Spark Connect. `memory` is that of the
+    process in bytes, and `process` its id, if metrics are served. `facts` are the samples of all metrics. `warnings`
+    are those of `Report`, so far, and `keyless` its counts.
 
     >>> def show(progress: Progress) -> None:
     ...     print(f"{progress.phase}: {progress.read} read after {progress.seconds:.0f} s")
@@ -44,6 +46,8 @@ class Progress(Struct, frozen=True, kw_only=True):
     lag: int | None = None
     watermark: int | None = None
     in_flight: int = 0
+    batch_tasks_done: int | None = None
+    batch_tasks: int | None = None
     memory: int | None = None
     process: int | None = None
     pipeline: str = ""

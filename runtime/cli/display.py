@@ -61,6 +61,8 @@ def one_line(progress: Progress, rate: float) -> str:
         parts.append(f"watermark {moment(progress.watermark)}")
     if progress.in_flight:
         parts.append(f"in flight {progress.in_flight:,}")
+    if progress.batch_tasks:
+        parts.append(f"tasks {progress.batch_tasks_done:,} of {progress.batch_tasks:,}")
     return "  ".join(parts)
 
 

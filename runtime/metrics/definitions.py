@@ -82,6 +82,10 @@ METRICS: tuple[MetricDefinition, ...] = (
         "commit_seconds", "histogram", _RUN, _LOCAL, "Duration of a commit, of one task or several.", SECONDS
     ),
     MetricDefinition("batch_seconds", "histogram", _RUN, _SPARK, "Duration of a batch.", SECONDS),
+    MetricDefinition(
+        "batch_tasks", "gauge", _RUN, _SPARK, "Tasks of the present batch, of the jobs that Spark has begun for it."
+    ),
+    MetricDefinition("batch_tasks_done", "gauge", _RUN, _SPARK, "Those of them that are done."),
     MetricDefinition("staged_bytes", "gauge", _TASK, _LOCAL, "Bytes of output that wait for a commit."),
     MetricDefinition(
         "restored_records", "counter", _RUN, _LOCAL, "Records of changelogs that were read to restore state."

@@ -2,10 +2,19 @@
 
 from ..report import Histogram, Progress
 
-MOVES = frozenset(("messages_read", "messages_processed", "messages_written", "commits", "restored_records"))
-"""Metrics of which at least one grows while a run makes progress."""
+MOVES = frozenset(
+    ("messages_read", "messages_processed", "messages_written", "commits", "restored_records", "batch_tasks_done")
+)
+"""Metrics of which at least one changes while a run makes progress."""
 WAITS = frozenset(
-    ("lag_messages", "messages_queued", "messages_in_flight", "calls_in_flight", "restore_remaining_records")
+    (
+        "lag_messages",
+        "messages_queued",
+        "messages_in_flight",
+        "calls_in_flight",
+        "restore_remaining_records",
+        "batch_tasks",
+    )
 )
 """Metrics of which at least one is above 0 while there is work to do."""
 

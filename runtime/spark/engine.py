@@ -94,7 +94,8 @@ def run(
             sources = list(dict.fromkeys(name for query in queries for name in query.sources))
             stop_at = _stop_at(plan, system, sources, until)
             inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=stop_at is not None)
-            monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs, frames.inputs)
+            context = session.sparkContext
+            monitor = QueryMonitor(plan, queries, connection, context, started, progress, stop, inputs, frames.inputs)
             stop.begin()
             for part in _parts(stop_at, frames):
                 if not stop():
@@ -146,6 +147,7 @@ def _run_until(
             stop_at=stop_at,
             times=times,
             sizers=sizers,
+            statuses=monitor.statuses,
         )
         run_queries(queries, begin, connection, monitor, settings.spark_patience, sizers)
 

@@ -71,6 +71,7 @@ def test_a_batch_job_runs_on_a_server_and_streaming_queries_are_refused(server: 
         "users": 300,
         "read": 300,
         "summed": 300,
+        "tasks": [["done", "None"], ["running", "None"]],
         "streams": True,
         "streaming": "UnsupportedError: inputs: 'clicks' is a streaming DataFrame of Spark Connect, by which a run "
         "cannot tell Spark's tasks the time of each batch",

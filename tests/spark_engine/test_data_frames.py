@@ -333,7 +333,7 @@ def test_a_job_that_is_stopped_ends_within_its_tasks_and_writes_nothing(spark: "
     pipeline.stream("clicks", value=Click, timestamp=time_of).map(slow).send_to("urls")
     kept, frame = Kept(), frame_of(spark, range(600))
     handle = start(pipeline, engine="spark", inputs={"clicks": frame}, outputs={"urls": kept})
-    wait_until(lambda: spark.sparkContext.statusTracker().getActiveStageIds(), "tasks that run")
+    wait_until(lambda: handle.progress and handle.progress.batch_tasks, "tasks that run")
     began = time.monotonic()
     raised = error_of(handle.stop, SystemProblem)
     assert_explains(raised, "the batch job of 'slow' was stopped before it was done", None, "to its end", "again")

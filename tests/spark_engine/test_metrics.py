@@ -77,6 +77,8 @@ def test_spark_gives_all_that_the_table_says(tmp_path: Path, spark: "SparkSessio
     assert (last.phase, last.pipeline, last.engine, last.lag) == ("done", "tens", "spark", 0)
     assert Sample("committed_offset", len(NUMBERS), ("in", "", "in", "0")) in last.facts
     assert Sample("watermark_timestamp_seconds", 0.09, ("in", "", "in", "0")) in last.facts
+    # A stream between stages has one watermark, whatever the number of tasks.
+    assert Sample("watermark_timestamp_seconds", 0.09, ("tens-by-digit", "", "tens-by-digit", "")) in last.facts
     (batches,) = (fact.value for fact in last.facts if fact.metric == "batch_seconds")
     assert isinstance(batches, Histogram)
     assert sum(batches.counts) == next(fact.value for fact in last.facts if fact.metric == "commits")

@@ -29,7 +29,7 @@ from explained import assert_explains
 from fluvial.dsl import Message, MessageError, Pane, Pipeline, SystemProblem, collect, count, dead_letter, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
-from fluvial.runtime import Progress, run
+from fluvial.runtime import Progress, run, start
 from fluvial.runtime.preflight import input_streams
 from fluvial.runtime.spark.connectors.kafka import KafkaConnection
 from fluvial.runtime.spark.query.session import session_for
@@ -226,9 +226,14 @@ def test_a_run_stopped_between_batches_is_gone_on_with(
         if progress.read and progress.phase == "running":
             os.kill(os.getpid(), signal.SIGTERM)
 
-    settings = small(tmp_path)
+    settings = small(tmp_path, 60)
     first = run(visits(name), engine="spark", system=kafka, settings=settings, progress=stop_soon, spark=spark)
-    second = run(visits(name), engine="spark", system=kafka, settings=settings, until="end", spark=spark)
+    handle = start(visits(name), engine="spark", system=kafka, settings=settings, until="end", spark=spark)
+    second = handle.wait()
+    assert second is not None
+    (query,) = handle.queries
+    lags = [one.observedMetrics["fluvial"][f"lag_messages {name}.lines"] for one in query.recentProgress]
+    assert lags[0] > lags[-1] == 0
 
     assert written(kafka, name).keys() == expected(name, lines).keys()
     assert first.read[f"{name}.lines"] + second.read.get(f"{name}.lines", 0) == len(lines)

@@ -24,10 +24,11 @@ from ...report import OnProgress, Progress, Report
 from ..batch_report import BatchReport
 from ..connectors.written_counts import reports_of
 from ..query.java_process import java_end_explained, reason
-from ..query.progress import report_of
+from ..query.metrics import task_samples
+from ..query.progress import PROGRESS_SECONDS, report_of
 from ..query.supervision import problem
 from .batch_job import BatchJob, batch_jobs, job_rows, typed_frames
-from .job_session import begin_group, cancel_group, in_session, job_session, users_session
+from .job_session import begin_group, cancel_group, group_tasks, in_session, job_session, users_session
 from .output_schema import OutputSchema, output_schemas
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def run_batch(plan: Plan, frames: DataFrames, settings: Settings, progress: OnPr
             stop.begin()
             schemas = output_schemas(plan, frames)
             jobs = batch_jobs(session, plan, settings, schemas)
-            ended = _ran(session, stop, partial(_run_jobs, session, jobs, frames, schemas, report))
+            watch = _watch(plan, session, started, progress)
+            ended = _ran(session, stop, partial(_run_jobs, session, jobs, frames, schemas, report), watch)
     except Stopped:
         ended = False
     if not ended:
@@ -73,6 +75,35 @@ def _progress(done: Report) -> Progress:
     return Progress(
         phase="done", seconds=done.seconds, read=read, written=written, lag=0, pipeline=done.pipeline, engine="spark"
     )
+
+
+def _watch(plan: Plan, session: "SparkSession", started: float, progress: OnProgress | None) -> Callable[[str], None]:
+    """What is called again and again while the jobs of a group run: it reports how many of their tasks are done, about
+    once a second. Counts are known once all of them are."""
+    due = started
+
+    def watch(group: str) -> None:
+        nonlocal due
+        now = time.monotonic()
+        if progress is None or now < due:
+            return
+        due = now + PROGRESS_SECONDS
+        tasks = group_tasks(session, group)
+        progress(
+            Progress(
+                phase="running",
+                seconds=now - started,
+                read=0,
+                written=0,
+                pipeline=plan.name,
+                engine="spark",
+                facts=() if tasks is None else tuple(task_samples(tasks)),
+                batch_tasks_done=None if tasks is None else tasks.done,
+                batch_tasks=None if tasks is None else tasks.all,
+            )
+        )
+
+    return watch
 
 
 def _run_jobs(
@@ -120,8 +151,9 @@ def write_output(plan: Plan, stream: str, frames: DataFrames, frame: "DataFrame"
         raise PipelineError(explain(wrong, expected, "correct it", at)) from error
 
 
-def _ran(session: "SparkSession", stop: StopRequest, work: Callable[[], None]) -> bool:
-    """Do work whose jobs on Spark are cancelled if the run is asked to stop. Returns whether it has come to its end."""
+def _ran(session: "SparkSession", stop: StopRequest, work: Callable[[], None], watch: Callable[[str], None]) -> bool:
+    """Do work whose jobs on Spark are cancelled if the run is asked to stop. Returns whether it has come to its end.
+    `watch` is called with the group of the jobs meanwhile."""
     tag = f"fluvial-{uuid.uuid4().hex}"
     errors: list[BaseException] = []
 
@@ -137,6 +169,7 @@ def _ran(session: "SparkSession", stop: StopRequest, work: Callable[[], None]) -
     try:
         while thread.is_alive() and not stop():
             thread.join(POLL_SECONDS)
+            watch(tag)
     finally:
         if thread.is_alive():
             cancel_group(session, tag)

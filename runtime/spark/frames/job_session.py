@@ -12,6 +12,7 @@ from ....dsl.validation import explain
 from ...data_frames.bindings import DataFrames, is_of_connect
 from ..lowering.packaging import PlanBundle, add_shipped_plan, pack
 from ..lowering.shipped_plan import ShippedPlan
+from ..query.job_tasks import JobTasks, jobs_of_group, tasks_of
 from ..query.session import session_for
 
 if TYPE_CHECKING:
@@ -89,6 +90,14 @@ def cancel_group(session: "SparkSession", name: str) -> None:
         session.interruptTag(name)
     else:
         session.sparkContext.cancelJobGroup(name)
+
+
+def group_tasks(session: "SparkSession", name: str) -> JobTasks | None:
+    """The tasks of a group's jobs that have begun. None on Spark Connect, which does not tell."""
+    if is_of_connect(session):
+        return None
+    context = session.sparkContext
+    return tasks_of(context, jobs_of_group(context, name))
 
 
 def in_session(session: "SparkSession", frame: "DataFrame") -> "DataFrame":

@@ -6,6 +6,7 @@ from ....planner.plan import Plan
 from ...metrics.samples import Place, operator_samples, watermark_samples
 from ...report import Sample
 from .connection import Offsets
+from .job_tasks import JobTasks
 
 
 def source_samples(plan: Plan, done: Offsets, planned: Offsets, ends: Offsets) -> Iterator[Sample]:
@@ -26,7 +27,8 @@ def source_samples(plan: Plan, done: Offsets, planned: Offsets, ends: Offsets) -
 def count_samples(
     plan: Plan, counts: Mapping[str, Mapping[str, int]], watermarks: Mapping[str, int]
 ) -> Iterator[Sample]:
-    """Metrics of what was counted since the start of the run (see `Counts`)."""
+    """Metrics of what was counted since the start of the run (see `Counts`), and of watermarks, by "stream/partition",
+    or "stream/" where one holds for all of a stream."""
     read, written, given, late, failed, keyless = (
         counts.get(kind, {}) for kind in ("read", "written", "given", "late", "failed", "keyless")
     )
@@ -39,6 +41,12 @@ def count_samples(
         yield from watermark_samples(watermark, (_reader(plan, stream), "", stream, partition))
     all_given = {operator.id: given.get(operator.id, 0) for operator in plan.operators}
     yield from operator_samples(plan, None, all_given, late, failed, keyless)
+
+
+def task_samples(tasks: JobTasks) -> Iterator[Sample]:
+    """Metrics of how far the present batch is."""
+    yield Sample("batch_tasks", tasks.all)
+    yield Sample("batch_tasks_done", tasks.done)
 
 
 def _reader(plan: Plan, stream: str) -> str:

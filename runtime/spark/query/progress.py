@@ -1,8 +1,9 @@
 """Monitoring of queries while they run: their progress, metrics and warnings, and the report at the end."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from ....planner.plan import Plan
 from ...data_warnings.keyless import KeylessWarning
@@ -17,7 +18,12 @@ from ..lowering.query_plan import QueryPlan
 from .checkpoint_log import DONE, PLANNED, batch_numbers, last_batch, last_end_offsets, logged_at
 from .connection import Connection, Offsets
 from .input_offsets import input_ends
-from .metrics import count_samples, source_samples
+from .job_tasks import sum_of
+from .metrics import count_samples, source_samples, task_samples
+from .query_status import QueryStatus, by_stream
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 PROGRESS_SECONDS = 1.0
 """Time between two reports of progress."""
@@ -65,6 +71,7 @@ class QueryMonitor:
         plan: Plan,
         queries: Sequence[QueryPlan],
         connection: Connection,
+        context: "SparkContext",
         started: float,
         progress: OnProgress | None,
         stop: Callable[[], bool],
@@ -75,6 +82,7 @@ class QueryMonitor:
         """The streams in `stamped` have times that do not come from whoever has written them to a system."""
         self._plan, self._queries, self._connection = plan, queries, connection
         self._admin = connection.system.admin()
+        self.statuses = {query.group: QueryStatus(query, connection, context) for query in queries}
         self._started, self._progress, self._clock = started, progress, machine.clock
         self._first_totals, self._first_batches = self._totals(), self._batches()
         self._timing = Timing()
@@ -115,33 +123,38 @@ class QueryMonitor:
             for kind in (DONE, PLANNED)
         )
         self._time_batches()
+        tasks = sum_of(status.tasks() for status in self.statuses.values())
+        watermarks = {place: mark for status in self.statuses.values() for place, mark in status.watermarks.items()}
         return Progress(
             phase=phase,
             seconds=now - self._started,
             read=sum(counts.get("read", {}).values()),
             written=sum(counts.get("written", {}).values()),
             lag=sum(max(0, sum(ends[name]) - sum(done[name])) for name in ends),
-            watermark=min(self._watermarks(totals), default=None),
+            watermark=self._watermark(watermarks),
             in_flight=sum(map(sum, planned.values())) - sum(map(sum, done.values())),
             pipeline=self._plan.name,
             engine="spark",
             keyless={table: number for table, number in counts.get("keyless", {}).items() if number},
             facts=(
                 *source_samples(self._plan, done, planned, ends),
-                *count_samples(self._plan, counts, totals.watermarks),
+                *count_samples(self._plan, counts, watermarks),
                 Sample("commits", self._batches() - self._first_batches, ("", "")),
                 Sample("batch_seconds", self._timing.histogram),
                 Sample("uptime_seconds", now - self._started),
+                *task_samples(tasks),
             ),
+            batch_tasks_done=tasks.done,
+            batch_tasks=tasks.all,
         )
 
     def _warn(self, counts: dict[str, dict[str, int]]) -> None:
         self._keyless.check([{table: number for table, number in counts.get("keyless", {}).items() if number}])
 
-    def _watermarks(self, totals: Counts) -> Iterator[int]:
-        """The watermarks of all source partitions, except those that fill tables."""
+    def _watermark(self, watermarks: Mapping[str, int]) -> int | None:
+        """The least watermark, of all streams that fill no table; None before there is one."""
         tables = table_streams(self._plan)
-        return (time for name, time in totals.watermarks.items() if name.rpartition("/")[0] not in tables)
+        return min((mark for name, mark in by_stream(watermarks).items() if name not in tables), default=None)
 
     def _time_batches(self) -> None:
         """Record the duration of each batch that was done since the last call, from its plan to its commit."""

@@ -38,6 +38,7 @@ from .checkpoint_record import find_checkpoint, wanted_record
 from .connection import BatchSink, Connection, StopAt
 from .input_offsets import input_ends, input_starts
 from .observed_metrics import observed
+from .query_status import QueryStatus
 from .query_times import QueryTimes, TimesRecord, first_record
 from .repartitioning import check_tasks, tasks_of
 
@@ -161,10 +162,11 @@ def start_query(
     stop_at: StopAt | None,
     times: Mapping[str, QueryTimes | None],
     sizers: Mapping[str, BatchSizer],
+    statuses: Mapping[str, QueryStatus],
 ) -> StreamingQuery:
     """Start a query. With `stop_at` it stops when it has read up to these offsets; else it runs until it is stopped.
-    `times` and `sizers` are those of all queries, by group; without a sizer the bound of a batch is that of the
-    settings."""
+    `times`, `sizers` and `statuses` are those of all queries, by group; without a sizer the bound of a batch is that of
+    the settings."""
     own, sizer = times[query.group], sizers.get(query.group)
     batch_records = settings.spark_batch_records if sizer is None else sizer.begin()
     requests = "" if own is None else own.start()
@@ -178,7 +180,7 @@ def start_query(
         rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
     writer = (
         observed(rows, query)
-        .writeStream.foreachBatch(_runner(sink, session, own, sizer))
+        .writeStream.foreachBatch(_runner(sink, session, own, sizer, statuses[query.group]))
         .outputMode("append")
         .queryName(query.group)
         .option("checkpointLocation", str(query.checkpoint.absolute()))
@@ -190,7 +192,7 @@ def start_query(
 
 
 def _runner(
-    sink: BatchSink, session: SparkSession, times: QueryTimes | None, sizer: BatchSizer | None
+    sink: BatchSink, session: SparkSession, times: QueryTimes | None, sizer: BatchSizer | None, status: QueryStatus
 ) -> "Callable[[DataFrame, int], None]":
     """What Spark calls with each batch, in the thread that begins the jobs of the batch."""
 
@@ -198,9 +200,11 @@ def _runner(
         began = time.monotonic()
         if times is not None:
             tell(session.sparkContext, times.begin(batch))
-        report = sink.run(rows, batch)
+        with status.in_batch(batch, {} if times is None else times.watermarks):
+            report = sink.run(rows, batch)
         if times is not None:
             times.finish(batch, report)
+        status.finish(report.counts, {} if times is None else times.watermarks)
         if sizer is not None:
             sizer.took(time.monotonic() - began, sum(report.counts.by_kind.get("read", {}).values()))
 

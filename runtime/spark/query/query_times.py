@@ -126,6 +126,15 @@ class QueryTimes:
         now = self._wall()
         return now - now % self._step
 
+    @property
+    def watermarks(self) -> dict[str, int]:
+        """How far event time has come, in ms since epoch, beside what messages of sources have reported: at streams
+        behind shuffles, by "stream/", and at partitions of sources that are idle, by "stream/partition"."""
+        after = self._last[0] or self._record.after
+        marks = {f"{name}/": mark for name, (mark, _) in after.items() if name not in self._sources}
+        idle = self._record.idle.items()
+        return marks | {f"{name}/{one}": mark for name, of_stream in idle for one, mark in of_stream.items()}
+
     def start(self) -> str:
         """Ask for a batch if buckets have state: something may have become due since the run before. Returns the file
         of the requests."""

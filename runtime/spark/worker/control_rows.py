@@ -1,14 +1,17 @@
 """Control rows: what a source sends beside messages, so that buckets run that have none.
 
 A source plans them as partitions of their own in a batch: one for the buckets that have something due, and one for the
-end of input, which comes to every bucket of every level.
+end of input, which comes to every bucket of every level. Each brings a report with the metrics of the batch, since it
+may have no messages, whose tasks report them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from ..batch_report import BatchMetrics, BatchReport
 from ..lowering.shipped_plan import ShippedPlan
 from ..rows import EndOfInput, Row, Wake, arrow_batch, encode, for_all
 
@@ -38,10 +41,22 @@ def control_rows(partition: InputPartition, shipped: ShippedPlan) -> pa.RecordBa
     """The rows of a control partition; None for a partition that holds messages."""
     if not isinstance(partition, DuePartition | EndOfInputPartition):
         return None
-    from ..batch_times import told  # noqa: PLC0415 - who plans partitions is no task
+    from ..batch_times import told, told_metrics  # noqa: PLC0415 - who plans partitions is no task
 
     ended = isinstance(partition, EndOfInputPartition)
-    return arrow_batch(end_rows(shipped) if ended else due_rows(shipped, told().due))
+    rows = end_rows(shipped) if ended else due_rows(shipped, told().due)
+    return arrow_batch([*rows, *metrics_rows(shipped, rows, told_metrics())])
+
+
+def metrics_rows(shipped: ShippedPlan, rows: Sequence[Row], metrics: BatchMetrics | None) -> list[Row]:
+    """A report of the metrics beside control rows, by way of a bucket that they wake anyway; none without metrics."""
+    from ..lowering.packaging import unpack  # noqa: PLC0415
+    from .outputs import report_row  # noqa: PLC0415
+
+    if metrics is None:
+        return []
+    label = rows[0][1] if rows else unpack(shipped)[0].buckets.labels[0]
+    return [report_row(label, BatchReport(metrics=metrics))]
 
 
 def end_rows(shipped: ShippedPlan) -> list[Row]:

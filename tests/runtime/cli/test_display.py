@@ -2,6 +2,7 @@
 
 import io
 
+import msgspec
 import pytest
 
 from fluvial.runtime.cli.display import Rate, moment, one_line, showing, summary
@@ -25,6 +26,12 @@ def test_all_that_is_known_is_on_the_line() -> None:
         "running  12 s  read 1,234,567 (102,000/s)  written 1,200  lag 34,000  "
         "watermark 2015-05-17 10:05:03Z  in flight 12"
     )
+
+
+def test_a_batch_says_how_far_it_is_while_it_runs() -> None:
+    batch = Progress(phase="running", seconds=60.0, read=0, written=0, batch_tasks_done=3, batch_tasks=1024)
+    assert one_line(batch, 0.0) == "running  60 s  read 0 (0/s)  written 0  tasks 3 of 1,024"
+    assert one_line(msgspec.structs.replace(batch, batch_tasks_done=0, batch_tasks=0), 0.0).endswith("written 0")
 
 
 def test_restoring_has_a_line_of_its_own() -> None:

@@ -23,13 +23,19 @@ def after(*told: Progress) -> Health:
 
 def test_what_is_looked_at_is_measured() -> None:
     assert {*BY_NAME} >= MOVES | WAITS
-    assert all(BY_NAME[name].kind == "counter" for name in MOVES)
+    assert {name for name in MOVES if BY_NAME[name].kind != "counter"} == {"batch_tasks_done"}
     assert all(BY_NAME[name].kind == "gauge" for name in WAITS)
 
 
 def test_a_run_that_moves_does_not_stall() -> None:
     health = after(*(told("running", messages_processed=number, lag_messages=9) for number in range(5)))
     assert health.stalled(5) == 0
+
+
+def test_a_long_batch_moves_as_long_as_its_tasks_end() -> None:
+    batch = [told("running", messages_processed=7, batch_tasks=9, batch_tasks_done=number) for number in range(5)]
+    assert after(*batch).stalled(5) == 0
+    assert after(*batch, *[batch[-1]] * 3).stalled(8) == 3
 
 
 @pytest.mark.parametrize("name", sorted(WAITS))

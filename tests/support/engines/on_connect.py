@@ -9,7 +9,7 @@ from typing import Any
 
 from fluvial.dsl import FluvialError, Pipeline, count, tumbling
 from fluvial.planner import Settings
-from fluvial.runtime import open_system, run, to_dataframe
+from fluvial.runtime import Progress, open_system, run, to_dataframe
 
 
 def clicks() -> Pipeline:
@@ -47,7 +47,8 @@ def main(url: str) -> None:
 
     pipeline, inputs = clicks(), {"clicks": frame}
     outputs = {"users": note("users"), "counts": note("counts")}
-    report = run(pipeline, engine="spark", inputs=inputs, outputs=outputs, settings=settings)
+    told = list[Progress]()
+    report = run(pipeline, engine="spark", inputs=inputs, outputs=outputs, settings=settings, progress=told.append)
     to_dataframe(pipeline, "counts", inputs=inputs, settings=settings).createOrReplaceTempView("counts")
     ((summed,),) = spark.sql("SELECT sum(value) FROM counts").collect()
     rate = spark.readStream.format("rate").load().selectExpr("'u' AS value", "timestamp")
@@ -60,6 +61,7 @@ def main(url: str) -> None:
                 "users": len(seen["users"]),
                 "read": report.read["clicks"],
                 "summed": summed,
+                "tasks": sorted({(progress.phase, str(progress.batch_tasks)) for progress in told}),
                 "streams": to_dataframe(pipeline, "users", inputs={"clicks": rate}).isStreaming,
                 "streaming": error_of(
                     lambda: run(pipeline, engine="spark", inputs={"clicks": rate}, outputs=outputs, settings=settings)

@@ -10,11 +10,13 @@ pytest.importorskip("pyspark", reason="the source is one of Spark's")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from fluvial.runtime.spark.batch_report import BatchMetrics
 from fluvial.runtime.spark.connectors.end_of_input import EndOptions, EndStreamReader, offsets_left
 from fluvial.runtime.spark.connectors.kafka_format import offsets_text
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.spark.query.batch_requests import NEVER, BatchRequests
-from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition
+from fluvial.runtime.spark.rows import OUTPUT, TaskReport, decode
+from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition, metrics_rows
 
 STARTS = {"in": [0, 3], "other": [0]}
 ENDS = {"in": [5, 3], "other": [2]}
@@ -59,6 +61,15 @@ def query(tmp_path: Path) -> Iterator[Query]:
 def latest(source: EndStreamReader, start: dict[str, Any] = FIRST) -> int:
     ends: int = source.latestOffset(start, ReadAllAvailable())["ends"]
     return ends
+
+
+def test_a_batch_without_messages_has_a_report_of_its_metrics() -> None:
+    metrics = BatchMetrics({"in": 70}, {"in": 3})
+    ((level, label, block),) = metrics_rows(ShippedPlan("", b""), [(1, 9, b"wake")], metrics)
+    report = decode(block)
+    assert isinstance(report, TaskReport)
+    assert (level, label, report.report.metrics) == (OUTPUT, 9, metrics)
+    assert metrics_rows(ShippedPlan("", b""), [(1, 9, b"wake")], None) == []
 
 
 def test_the_end_is_told_once_all_of_every_partition_is_planned(query: Query) -> None:

@@ -134,6 +134,18 @@ def test_a_partition_that_is_idle_is_not_waited_for() -> None:
     assert driver.times.begin(1).due == {1: [0]}
 
 
+def test_watermarks_that_messages_do_not_report_are_those_of_borders_and_of_idle_partitions() -> None:
+    driver = Driver(windows_of_windows(timedelta(seconds=10)))
+    driver.times.begin(0)
+    driver.times.finish(0, report(70_000, 50_000, b0=(60_000, END)))
+    assert driver.times.watermarks == {"p-by/": 50_000}
+    driver.now += 10_000
+    driver.times.begin(1)
+    assert driver.times.watermarks == {"p-by/": 80_000, "in/0": 80_000, "in/1": 60_000}
+    driver.restart()
+    assert driver.times.watermarks == {"p-by/": 80_000, "in/0": 80_000, "in/1": 60_000}
+
+
 def test_the_time_without_a_run_counts_as_silence_for_a_run_that_catches_up() -> None:
     for catches_up, due in ((False, 0), (True, 70_000)):
         driver = Driver(windows_of_windows(timedelta(seconds=10)))
