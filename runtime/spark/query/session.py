@@ -35,16 +35,27 @@ def session_for(spark: Any, argument: str = "spark") -> Iterator[SparkSession]:
     """A new session for one run, with the settings that the engine needs. `argument` is what the user calls `spark`.
 
     It shares the context of the session that is passed in, or of the session that this process has, and begins with all
-    that this session has: settings, views, functions, the current database. That session does not change. If there is
-    none, a context is started: `spark` is the URL of its master, or None for this machine. Runs at the same time share
-    it, and the last one stops it.
+    that this session has: settings, views, functions, the current database, listeners to queries. That session does not
+    change. If there is none, a context is started: `spark` is the URL of its master, or None for this machine. Runs at
+    the same time share it, and the last one stops it.
     """
     with _context(spark, argument) as shared:
         theirs: Any = shared._jsparkSession
-        session = SparkSession(shared.sparkContext, theirs.cloneSession())
+        ours: Any = theirs.cloneSession()
+        _share_listeners(theirs.streams(), ours.streams())
+        session = SparkSession(shared.sparkContext, ours)
         for name, value in _ENGINE_SETTINGS.items():
             session.conf.set(name, value)
         yield session
+
+
+def _share_listeners(theirs: Any, ours: Any) -> None:
+    """Let the listeners of one session hear of the queries of another, too. Those that Spark's settings name, each
+    session has already."""
+    named = {listener.getClass().getName() for listener in ours.listListeners()}
+    for listener in theirs.listListeners():
+        if listener.getClass().getName() not in named:
+            ours.addListener(listener)
 
 
 @dataclass

@@ -10,6 +10,14 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
 from engines.targets import write
 from fluvial.dsl import Pipeline, count, skip, tumbling
 from fluvial.dsl.message import Record
@@ -43,6 +51,36 @@ def counting(gate: Path) -> Pipeline:
     return pipeline
 
 
+class Heard(StreamingQueryListener):
+    """What a listener of the user's hears of queries: their starts, and the metrics of batches."""
+
+    def __init__(self) -> None:
+        self.started: list[str | None] = []
+        self.batches: list[dict[str, Any]] = []
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        self.started.append(event.name)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        if NAME in event.progress.observedMetrics:
+            self.batches.append(event.progress.observedMetrics[NAME].asDict())
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Nothing."""
+
+
+@pytest.fixture
+def heard(spark: "SparkSession") -> Iterator[Heard]:
+    """A listener in the session of the user."""
+    listener = Heard()
+    spark.streams.addListener(listener)
+    yield listener
+    spark.streams.removeListener(listener)
+
+
 def observations(queries: tuple[Any, ...]) -> Iterator[dict[str, Any]]:
     for query in queries:
         for progress in query.recentProgress:
@@ -53,7 +91,7 @@ def observations(queries: tuple[Any, ...]) -> Iterator[dict[str, Any]]:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_progress_of_a_query_has_what_the_report_has(tmp_path: Path, spark: "SparkSession") -> None:
+def test_the_progress_of_a_query_has_what_the_report_has(tmp_path: Path, spark: "SparkSession", heard: Heard) -> None:
     system = LogSystem(tmp_path / "log", fsync=False)
     records: list[Record] = [(None, b"%d" % n, 60_000 * n, ()) for n in range(40)]
     late: list[Record] = [(None, b"%d" % n, 0, ()) for n in range(40, 50)]
@@ -71,6 +109,8 @@ def test_the_progress_of_a_query_has_what_the_report_has(tmp_path: Path, spark: 
     assert report is not None
     batches = list(observations(handle.queries))
     assert handle.progress.batch_tasks == 0
+    wait_until(lambda: heard.batches == batches, "the listener has heard of all batches")
+    assert len(heard.started) == 1
     totals: Counter[str] = Counter()
     for observed in batches:
         totals.update({name: number for name, number in observed.items() if not name.startswith(GAUGES)})
