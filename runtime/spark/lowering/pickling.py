@@ -2,15 +2,16 @@
 
 cloudpickle makes a class first and fills it later. A Struct gets its fields when it is made, so it would come back
 without any. Encoders, decoders and `Meta` have no pickled form of their own. A class that protoc has generated is made
-from a description outside of Python.
+from a description outside of Python. An annotation that is text, as `from __future__ import annotations` makes all of
+them, means something in its module alone, which the other process does not have: it is sent as the type that it names.
 """
 
 import dataclasses
 import inspect
 import io
 from importlib import import_module
-from types import MemberDescriptorType, ModuleType, new_class
-from typing import Any
+from types import FunctionType, MemberDescriptorType, ModuleType, new_class
+from typing import Any, get_type_hints
 
 import msgspec
 import pyspark.cloudpickle
@@ -61,20 +62,25 @@ _CODERS: dict[type, tuple[str, ...]] = {
 _SENTINELS = {type(getattr(dataclasses, name)): name for name in ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY")}
 """Markers that dataclasses compare by identity: a pickled copy would be taken for a default value."""
 
-Field = tuple[str, Any, dict[str, Any]]
-"""A field of a Struct as it is pickled: its name, its type, and the arguments of `msgspec.field`."""
+Field = tuple[str, dict[str, Any]]
+"""A field of a Struct as it is pickled: its name, and the arguments of `msgspec.field`."""
 
 
-def dumps(value: Any) -> bytes:
-    """Pickle a value as `cloudpickle.dumps` does, but with the pickler of this module."""
+def dumps(value: Any, *, planned: bool = False) -> bytes:
+    """Pickle a value as `cloudpickle.dumps` does, but with the pickler of this module. If it is to be `planned` where
+    it is unpickled, its functions keep the types that their annotations name, which may be more to pickle."""
     with io.BytesIO() as file:
-        _Pickler(file).dump(value)
+        _Pickler(file, planned=planned).dump(value)
         return file.getvalue()
 
 
 class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle's pickler, which can also pickle Structs by value, encoders, decoders and `Meta`, and classes that
-    protoc has generated."""
+    """cloudpickle's pickler, which can also pickle Structs by value, encoders, decoders and `Meta`, classes that protoc
+    has generated, and annotations that are text."""
+
+    def __init__(self, file: io.BytesIO, *, planned: bool) -> None:
+        super().__init__(file)
+        self._planned = planned
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) in _SENTINELS:
@@ -89,12 +95,42 @@ class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]
             # Imported here: Protobuf is an optional extra, and its import takes time that most pipelines need not pay.
             messages = import_module("fluvial.runtime.serdes.protobuf_messages")
             return messages.message_class, messages.parts_of(obj)
-        return super().reducer_override(obj)
+        reduced = super().reducer_override(obj)
+        if isinstance(reduced, tuple) and (_has_fields(obj) or (self._planned and isinstance(obj, FunctionType))):
+            return _with_types(obj, reduced)
+        return reduced
 
 
 def is_generated(module: ModuleType) -> bool:
     """Whether protoc has written the module: it has the descriptor of a whole .proto file."""
     return hasattr(getattr(module, "DESCRIPTOR", None), "serialized_pb")
+
+
+def _has_fields(value: Any) -> bool:
+    """Whether values are decoded by the annotations of a class: a dataclass, a TypedDict or a NamedTuple."""
+    return isinstance(value, type) and any(
+        hasattr(value, name) for name in ("__dataclass_fields__", "__total__", "_field_defaults")
+    )
+
+
+def _with_types(obj: Any, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What cloudpickle has made of a function or a class, with the types that its annotations name."""
+    make, arguments, state, *rest = reduced
+    for part in state:  # cloudpickle has them in one of two
+        if "__annotations__" in part:
+            part["__annotations__"] = _types(obj)
+    return (make, arguments, state, *rest)
+
+
+def _types(obj: Any) -> dict[str, Any]:
+    """The annotations of a function or a class, without those of its bases, as types. They stay as they are where one
+    names something that there is for type checkers alone."""
+    own = inspect.get_annotations(obj)
+    try:
+        hints = get_type_hints(obj, include_extras=True)
+    except Exception:  # evaluated as code, which may raise anything
+        return own
+    return {name: hints.get(name, annotation) for name, annotation in own.items()}
 
 
 def _is_message(value: Any) -> bool:
@@ -109,15 +145,15 @@ def make_again(type_: Any, arguments: dict[str, Any]) -> Any:
 def make_struct(
     name: str, qualname: str, module: str, bases: tuple[Any, ...], fields: list[Field], options: dict[str, Any]
 ) -> Any:
-    """A new Struct class in a worker, without its methods, which `fill_struct` sets: they may refer to it."""
+    """A new Struct class in a worker, without its types and methods, which `fill_struct` sets: they may refer to it."""
     space: dict[str, Any] = {"__module__": module, "__qualname__": qualname}
-    space["__annotations__"] = {field: type_ for field, type_, _ in fields}
-    space |= {field: msgspec.field(**arguments) for field, _, arguments in fields if arguments}
+    space["__annotations__"] = {field: Any for field, _ in fields}
+    space |= {field: msgspec.field(**arguments) for field, arguments in fields if arguments}
     return new_class(name, bases, options, lambda namespace: namespace.update(space))
 
 
 def fill_struct(type_: Any, attributes: dict[str, Any]) -> None:
-    """Set the methods and other attributes of a Struct class. They may refer to the class itself."""
+    """Set the types, methods and other attributes of a Struct class. They may refer to the class itself."""
     for name, value in attributes.items():
         setattr(type_, name, value)
 
@@ -126,12 +162,12 @@ def _struct_arguments(type_: Any) -> tuple[Any, ...]:
     """The arguments with which `make_struct` makes the class again."""
     own = vars(type_).get("__annotations__", {})
     infos = {field.name: field for field in msgspec.structs.fields(type_)}
-    fields = [(name, hint, _field_arguments(infos[name])) for name, hint in own.items() if name in infos]
+    fields = [(name, _field_arguments(infos[name])) for name in own if name in infos]
     options = {
         name: getattr(type_.__struct_config__, name) for name in _OPTIONS if hasattr(type_.__struct_config__, name)
     }
     parameters = inspect.signature(type_).parameters
-    keywords = [parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name, _, _ in fields]
+    keywords = [parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name, _ in fields]
     options["kw_only"] = bool(keywords) and all(keywords)
     bases = vars(type_).get("__orig_bases__", type_.__bases__)
     return type_.__name__, type_.__qualname__, type_.__module__, bases, fields, options
@@ -146,4 +182,5 @@ def _field_arguments(field: msgspec.structs.FieldInfo) -> dict[str, Any]:
 def _attributes(type_: Any) -> dict[str, Any]:
     """The attributes that the class has besides its fields and those of every class."""
     own = {name: value for name, value in vars(type_).items() if name not in _GENERATED}
-    return {name: value for name, value in own.items() if not isinstance(value, MemberDescriptorType)}
+    attributes = {name: value for name, value in own.items() if not isinstance(value, MemberDescriptorType)}
+    return {"__annotations__": _types(type_), **attributes}

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -25,8 +26,9 @@ from fluvial.planner import plan
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.pipeline_loader import load_pipeline
 from fluvial.runtime.spark.key_buckets import KeyBuckets
+from fluvial.runtime.spark.lowering import pickling
 from fluvial.runtime.spark.lowering.lowering import levels
-from fluvial.runtime.spark.lowering.packaging import PlanBundle, add_shipped_plan, pack, unpack
+from fluvial.runtime.spark.lowering.packaging import PlanBundle, add_shipped_plan, pack, pack_pipeline, unpack
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from generators.shop import generated, message, proto
 
@@ -205,6 +207,7 @@ from fluvial.planner import plan
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.spark.query import session
 from fluvial.runtime.spark.key_buckets import KeyBuckets
+from fluvial.runtime.spark.lowering import pickling
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
 from fluvial.runtime.pipeline_loader import load_pipeline
@@ -222,3 +225,90 @@ print(worker.stdout.decode(), worker.stderr.decode())
     command = [sys.executable, "-P", "-c", send]
     done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=environment, check=True)
     assert done.stdout.decode().split("\n")[:2] == ["['TEA', 't', 'TEATEA']", "True True True"], done
+
+
+POSTPONED = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypedDict
+
+import msgspec
+
+from fluvial.dsl import Pipeline
+
+
+@dataclass(frozen=True)
+class Item:
+    name: str
+
+
+class Size(NamedTuple):
+    of: Item
+
+
+class Label(TypedDict):
+    of: Item
+
+
+@dataclass(frozen=True)
+class Order:
+    items: list[Item]
+    size: Size
+    label: Label
+    before: Order | None = None
+
+
+class Parcel(msgspec.Struct):
+    order: Order
+    inner: Parcel | None = None
+
+
+def checked(order: Order) -> Order:
+    return order
+
+
+def packed(order: Order) -> Parcel:
+    return Parcel(order)
+
+
+pipeline = Pipeline("parcels")
+orders = pipeline.stream("orders", value=Order).map(checked).partition_by(str, id="by-order", key_type=str)
+orders.map(packed).send_to("parcels")
+"""
+LOADED = """
+import sys
+
+import msgspec
+
+from fluvial.planner import plan
+from fluvial.runtime.spark.lowering.packaging import unpack_pipeline
+from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
+
+pipeline = unpack_pipeline(ShippedPlan("digest", sys.stdin.buffer.read()))
+(parcels,) = [operator.fn for operator in pipeline.operators if operator.label == "map(packed)"]
+line = b'{"order":{"items":[{"name":"tea"}],"size":[{"name":"s"}],"label":{"of":{"name":"l"}}},"inner":null}'
+print(plan(pipeline).fingerprint(), msgspec.json.decode(line, type=parcels.__annotations__["return"]))
+"""
+
+
+def test_annotations_that_are_text_mean_the_same_where_their_module_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "postponed.py").write_text(POSTPONED)
+    monkeypatch.chdir(tmp_path)
+    pipeline = load_pipeline("postponed.py")
+    sent = pack_pipeline(pipeline).data
+    found = subprocess.run([sys.executable, "-c", LOADED], input=sent, capture_output=True, check=False, cwd="/")
+    assert found.returncode == 0, found.stderr.decode()
+    item = "Item(name='tea')], size=Size(of=Item(name='s')), label={'of': Item(name='l')}, before=None)"
+    assert found.stdout.decode().strip() == f"{plan(pipeline).fingerprint()} Parcel(order=Order(items=[{item}, inner=None)"
+
+
+def test_an_annotation_for_type_checkers_alone_is_left_as_it_is() -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec("def same(value: 'Nowhere') -> 'Nowhere':\n    return value", namespace)
+    assert pickle.loads(pickling.dumps(namespace["same"], planned=True)).__annotations__ == {
+        "value": "Nowhere",
+        "return": "Nowhere",
+    }
