@@ -43,6 +43,7 @@ def queued_stderr() -> Iterator[None]:
     """While the context is open, let a thread write to standard error, so that no other thread waits for its reader.
 
     Up to `MOST_BYTES` wait. Further lines are left out; their number is written once there is capacity again.
+    Several may be open at a time, in several threads, and end in any order.
     """
     before = sys.stderr
     queue = _Queue(before)
@@ -53,9 +54,17 @@ def queued_stderr() -> Iterator[None]:
         yield
     finally:
         queued.flush()
-        sys.stderr = before
         queue.end()
+        if sys.stderr is queued:  # else another is open, which goes on to write by way of this one
+            sys.stderr = _open_one(before)
         thread.join(CLOSE_SECONDS)
+
+
+def _open_one(stream: TextIO) -> TextIO:
+    """The stream, or that behind it if it is a queue that has ended."""
+    while isinstance(queue := getattr(getattr(stream, "buffer", None), "raw", None), _Queue) and queue.ended:
+        stream = queue.stream
+    return stream
 
 
 def is_read(stream: IO[Any], seconds: float = 0.0) -> bool:
@@ -124,42 +133,53 @@ class _Forgiving(io.RawIOBase):
 
 
 class _Queue(io.RawIOBase):
-    """A queue of lines that a thread writes to a stream."""
+    """A queue of lines that a thread writes to a stream. Once it has `ended`, what comes is written at once."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        self.stream = stream
         self._changed = threading.Condition()
         self._lines = deque[bytes]()
         self._bytes = 0
         self._left_out = 0
-        self._ended = False
+        self.ended = False
 
     def writable(self) -> bool:
         return True
 
     def fileno(self) -> int:
-        return self._stream.fileno()
+        return self.stream.fileno()
 
     def isatty(self) -> bool:
-        return self._stream.isatty()
+        return self.stream.isatty()
 
     def write(self, data: "ReadableBuffer", /) -> int:
         lines = bytes(data)
         with self._changed:
-            if self._bytes + len(lines) > MOST_BYTES:
-                self._left_out += lines.count(b"\n")
+            if not self.ended:
+                self._queue(lines)
                 return len(lines)
-            self._queue_left_out()
-            self._lines.append(lines)
-            self._bytes += len(lines)
-            self._changed.notify()
+        self._write_on(lines)
         return len(lines)
+
+    def _queue(self, lines: bytes) -> None:
+        if self._bytes + len(lines) > MOST_BYTES:
+            self._left_out += lines.count(b"\n")
+            return
+        self._queue_left_out()
+        self._lines.append(lines)
+        self._bytes += len(lines)
+        self._changed.notify()
+
+    def _write_on(self, lines: bytes) -> None:
+        with suppress(OSError, ValueError):
+            self.stream.write(lines.decode(errors="replace"))
+            self.stream.flush()
 
     def end(self) -> None:
         """Let the thread end once it has written the queue."""
         with self._changed:
             self._queue_left_out()
-            self._ended = True
+            self.ended = True
             self._changed.notify()
 
     def _queue_left_out(self) -> None:
@@ -173,12 +193,10 @@ class _Queue(io.RawIOBase):
         """Write the lines of the queue to the stream, until `end`."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._lines or self._ended)
+                self._changed.wait_for(lambda: self._lines or self.ended)
                 if not self._lines:
                     return
                 lines = self._lines.popleft()
-            with suppress(OSError, ValueError):
-                self._stream.write(lines.decode(errors="replace"))
-                self._stream.flush()
+            self._write_on(lines)
             with self._changed:
                 self._bytes -= len(lines)

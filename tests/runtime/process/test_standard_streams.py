@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -81,3 +82,20 @@ def test_what_is_said_is_written_before_the_end() -> None:
     finally:
         sys.stderr = before
     assert out.getvalue().split() == [str(number) for number in range(100)]
+
+
+def test_two_runs_at_a_time_leave_standard_error_as_it_was_whichever_ends_first() -> None:
+    out = io.StringIO()
+    before, sys.stderr = sys.stderr, out
+    try:
+        with ExitStack() as first, ExitStack() as second:
+            first.enter_context(queued_stderr())
+            second.enter_context(queued_stderr())
+            print("of both", file=sys.stderr)
+            first.close()
+            print("of the second", file=sys.stderr)
+            second.close()
+            assert sys.stderr is out
+    finally:
+        sys.stderr = before
+    assert out.getvalue() == "of both\nof the second\n"
