@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Protocol
 
-from msgspec import json
+from msgspec import DecodeError, json
 
 from ...dsl.errors import FluvialError, NoProgressError, SystemProblem
 from ...dsl.text import visible
@@ -98,11 +98,13 @@ class RemoteChild:
     async def follow(self, greeting: TaskGreeting, connection: TaskConnection) -> None:
         """Hear a task until it has ended or is lost."""
         self._connection = connection
-        async for line in connection.lines():
-            self._hear(json.decode(line, type=TaskMessage))
-        if self.alive:
-            self._say(f"the connection to it has ended ({greeting.process}): it counts as lost")
-            self._end(LOST)
+        try:
+            with suppress(DecodeError):  # what no task says: it is no use any more
+                async for line in connection.lines():
+                    if self.alive:  # a successor may have its place
+                        self._hear(json.decode(line, type=TaskMessage))
+        finally:
+            self._lose(f"the connection to it has ended ({greeting.process})")
 
     def task_ended(self, problem: FluvialError | str) -> None:
         """Hear from the cluster that the task has ended."""
@@ -112,7 +114,7 @@ class RemoteChild:
             self._say(f"it cannot be started: {problem or 'its task has ended'}")
             self._end(SystemProblem.exit_code)
         elif self.alive:  # what it said last may be on its way
-            self._loop.call_later(_KILLED_SECONDS, self._end, LOST)
+            self._loop.call_later(_KILLED_SECONDS, self._lose, f"its task has ended{f': {problem}' if problem else ''}")
 
     def give_up(self, error: FluvialError) -> None:
         """End with an error that a restart cannot help."""
@@ -128,9 +130,17 @@ class RemoteChild:
             self._told = True
             self._end(message.code)
 
-    def _end(self, code: int) -> None:
+    def _lose(self, why: str) -> None:
         if self.alive:
-            self._code.set_result(code)
+            self._say(f"{why}: it counts as lost")
+            self._end(LOST)
+
+    def _end(self, code: int) -> None:
+        if not self.alive:
+            return
+        self._code.set_result(code)
+        if not self._told and self._connection is not None:
+            self._connection.abort()  # where its process lives yet, it stops by itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,7 @@ class Supervisor:
     async def run(self) -> Report:
         """What `supervise` does, in a loop that runs."""
         reporting = asyncio.create_task(self._report_progress())
+        reporting.add_done_callback(self._progress_ended)
         stopping = asyncio.create_task(self._stop_on_request(RUN_CONTROL.get()))
         with self._signals():
             try:
@@ -147,6 +148,8 @@ class Supervisor:
                 stopping.cancel()
                 await self._kill_all()
                 self._warn_of_keyless()
+        if reporting.done() and (error := reporting.exception()) is not None:
+            raise error
         if self._failure is not None:
             raise self._failure
         reports = [report for child in self._children for report in child.reports]
@@ -244,14 +247,17 @@ class Supervisor:
             yield
             return
         loop = asyncio.get_running_loop()
+        before = {number: signal.getsignal(number) for number in STOPPING}
         with apart_from_children():
             for number in STOPPING:
                 loop.add_signal_handler(number, self._on_signal)
             try:
                 yield
             finally:
-                for number in STOPPING:
+                for number, handler in before.items():
                     loop.remove_signal_handler(number)
+                    # The loop has put Python's own there.
+                    signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _on_signal(self) -> None:
         """The first signal lets containers commit, the second stops them at once, the third kills them."""
@@ -294,6 +300,12 @@ class Supervisor:
             phase = f"{running} of {len(self._children)} containers"
             parts = [child.total_progress() for child in self._children]
             self._progress(merged_progress(parts, phase, self._clock() - self._started))
+
+    def _progress_ended(self, reporting: "asyncio.Task[None]") -> None:
+        """Stop all containers if the user's function for progress has raised an error, which then is that of the
+        run."""
+        if not reporting.cancelled() and reporting.exception() is not None:
+            self._ask_to_stop(signal.SIGTERM)
 
     def _warn_of_keyless(self) -> None:
         """Warn of rows without keys, from the counts of all containers together."""

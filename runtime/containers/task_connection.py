@@ -110,6 +110,10 @@ class TaskConnection:
                 begun.clear()
             begun += rest
 
+    def abort(self) -> None:
+        """Close the connection at once. The other side finds it gone."""
+        self._writer.transport.abort()
+
     async def close(self) -> None:
         """Send what waits, and close the connection; also if the other side does not read."""
         self._beating.cancel()

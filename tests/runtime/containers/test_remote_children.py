@@ -16,8 +16,8 @@ from explained import assert_explains
 from fluvial.dsl import FluvialError, NoProgressError, Pipeline, SystemProblem
 from fluvial.dsl.errors import ContainerFailed
 from fluvial.planner.settings import Settings
-from fluvial.runtime import Report
-from fluvial.runtime.containers import task_connection
+from fluvial.runtime import Progress, Report
+from fluvial.runtime.containers import remote_children, task_connection
 from fluvial.runtime.containers.child_process import ChildConfig
 from fluvial.runtime.containers.cluster_task import ChildStart, run_task
 from fluvial.runtime.containers.remote_children import RemoteChildren, TaskEnded
@@ -25,6 +25,7 @@ from fluvial.runtime.containers.supervisor import Supervisor, supervise
 from fluvial.runtime.containers.task_connection import TaskOrder, connect
 from fluvial.runtime.launch import Until
 from fluvial.runtime.process.run_control import RUN_CONTROL, RunControl
+from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems.open import Opening
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
 
@@ -81,7 +82,9 @@ class Run:
     on_ready: Callable[[], object] = lambda: signal.raise_signal(signal.SIGTERM)
     said: list[str] = field(default_factory=list)
 
-    def supervise(self, containers: int = 1, until: Until = "end", most_restarts: int = 3) -> Report:
+    def supervise(
+        self, containers: int = 1, until: Until = "end", most_restarts: int = 3, progress: OnProgress | None = None
+    ) -> Report:
         try:
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 children = RemoteChildren(self.cluster, listener, "127.0.0.1", 60.0, self.said.append)
@@ -89,7 +92,7 @@ class Run:
                     Pipeline("p"),
                     [config(number, containers, until) for number in range(containers)],
                     most_restarts=most_restarts,
-                    progress=None,
+                    progress=progress,
                     say=self.say,
                     starting=children.serving(),
                 )
@@ -148,6 +151,28 @@ def test_a_signal_for_the_driver_stops_a_container_which_reports_what_it_did() -
     assert (run.said, run.cluster.cancelled) == (["container 0: ready"], [])
 
 
+def test_a_run_leaves_the_handlers_of_signals_that_were_there() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    mine = [signal.signal(number, lambda *_: None) for number in before] and [*map(signal.getsignal, before)]
+    try:
+        Run(Threads([shell(ENDS)])).supervise()
+        assert [*map(signal.getsignal, before)] == mine
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_an_error_of_the_function_for_progress_stops_the_containers_and_is_that_of_the_run() -> None:
+    run = Run(Threads([shell(STAYS.replace("ready", "up"))]))
+
+    def wrong(_: Progress) -> None:
+        raise ArithmeticError("of progress")
+
+    with pytest.raises(ArithmeticError, match="of progress"):
+        run.supervise(until="stopped", progress=wrong)
+    assert run.cluster.cancelled == []  # it has ended by itself
+
+
 def test_a_run_in_another_thread_is_stopped_by_its_control() -> None:
     control = RunControl()
     run = Run(Threads([shell(STAYS)]), on_ready=control.stop.request)
@@ -190,6 +215,53 @@ def twice(order: TaskOrder) -> str:
     first = shell(ENDS)(order)
     assert first == ""
     return str(shell("echo again >&2")(order))
+
+
+REPLACED = """echo up >&2; read -r config; cat; echo '{"taken_over":true}' >/dev/fd/$0; exit 4"""
+"""Once its standard input ends, it tells that another has its place."""
+
+
+def test_a_container_whose_task_the_cluster_takes_for_lost_stops_and_is_heard_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote_children, "_KILLED_SECONDS", 0.2)
+    up, left = threading.Event(), list[threading.Thread]()
+
+    def given_up(order: TaskOrder) -> str:
+        left.append(threading.Thread(target=shell(REPLACED), args=(order,)))
+        left[0].start()
+        assert up.wait(30)
+        return "another task was there before"
+
+    run = Run(Threads([given_up, shell("sleep 0.5; exit 4"), shell(ENDS)]))
+    run.say = lambda line: up.set() if line == "container 0: up" else run.said.append(line)  # type: ignore[method-assign]
+    assert run.supervise().restarts == 2
+    assert run.said[:2] == [
+        "container 0: its task has ended: another task was there before: it counts as lost",
+        "container 0 was killed by SIGKILL; it is started again in 0.2 s",
+    ]
+    left[0].join(30)
+    assert not left[0].is_alive()
+
+
+def babbling(order: TaskOrder) -> str:
+    """A task that says what is no message, and goes on."""
+
+    async def babble() -> None:
+        connection = await connect(order, "process 7 on there")
+        assert connection is not None
+        connection._writer.write(b"{}\nno message\n")
+        assert [line async for line in connection.lines()] == []
+        await connection.close()
+
+    asyncio.run(babble())
+    return ""
+
+
+def test_a_task_that_says_what_is_no_message_counts_as_lost() -> None:
+    run = Run(Threads([babbling, shell(ENDS)]))
+    assert run.supervise().restarts == 1
+    assert "it counts as lost" in run.said[0]
 
 
 def test_a_second_task_for_a_start_is_sent_away() -> None:
