@@ -1,6 +1,7 @@
 """DataFrames of Spark's as inputs and outputs of runs: streaming ones, and batch jobs over those that have an end."""
 
 import gzip
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -326,6 +327,33 @@ def test_messages_that_fail_go_to_the_frame_of_dead_letters(spark: "SparkSession
 def slow(click: Click) -> str:
     time.sleep(1)
     return click.url
+
+
+def test_a_job_that_is_stopped_between_two_jobs_of_spark_s_begins_no_other(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fluvial.runtime.spark.frames import batch_run  # noqa: PLC0415 - where pyspark is installed
+
+    writing, cancelled, ran = threading.Event(), threading.Event(), list[int]()
+    cancel = batch_run.cancel_group
+
+    def told(session: "SparkSession", name: str) -> None:
+        cancel(session, name)
+        cancelled.set()
+
+    def write(frame: "DataFrame", _: int) -> None:
+        writing.set()
+        assert cancelled.wait(60)
+        ran.append(frame.sparkSession.range(1).count())
+
+    monkeypatch.setattr(batch_run, "cancel_group", told)
+    pipeline = Pipeline("between")
+    pipeline.stream("in", value=int).send_to("out")
+    frame = spark.sql("SELECT 1L AS value, timestamp_millis(1) AS timestamp")
+    handle = start(pipeline, engine="spark", inputs={"in": frame}, outputs={"out": write}, settings=SMALL)
+    assert writing.wait(120)
+    assert_explains(error_of(handle.stop, SystemProblem), "was stopped before it was done", None, "to its end", "again")
+    assert ran == []
 
 
 def test_a_job_that_is_stopped_ends_within_its_tasks_and_writes_nothing(spark: "SparkSession") -> None:

@@ -171,9 +171,9 @@ def _ran(session: "SparkSession", stop: StopRequest, work: Callable[[], None], w
             thread.join(POLL_SECONDS)
             watch(tag)
     finally:
-        if thread.is_alive():
+        while thread.is_alive():  # again and again, where the next job cannot be cancelled before it begins
             cancel_group(session, tag)
-            thread.join()
+            thread.join(POLL_SECONDS)
     if errors and not stop():
         raise _explained(errors[0])
     return not errors

@@ -85,11 +85,12 @@ def begin_group(session: "SparkSession", name: str) -> None:
 
 
 def cancel_group(session: "SparkSession", name: str) -> None:
-    """Cancel the jobs of a group."""
+    """Cancel the jobs of a group; also those that would begin later, but for Spark Connect, which knows no such call."""
     if is_of_connect(session):
         session.interruptTag(name)
     else:
-        session.sparkContext.cancelJobGroup(name)
+        context: Any = session.sparkContext._jsc
+        context.sc().cancelJobGroupAndFutureJobs(name)
 
 
 def group_tasks(session: "SparkSession", name: str) -> JobTasks | None:
