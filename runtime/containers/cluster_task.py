@@ -73,6 +73,7 @@ async def _exit_code(order: TaskOrder, connection: TaskConnection, process: str,
             connection.send_line,
             program=start.program,
             env=start.env,
+            all_said=True,  # the supervisor is elsewhere
         )
     except OSError as error:
         connection.send_line(f"it cannot be started: {error}")

@@ -127,9 +127,11 @@ async def start_child(
     program: Sequence[str] = PROGRAM,
     patience: float = _DRAIN_SECONDS,
     env: Mapping[str, str] | None = None,
+    all_said: bool = False,
 ) -> OwnChild:
-    """Start the process of a container. `receive` gets its reports, and `say` the lines of its stderr. It has the
-    environment `env`, by default that of this process.
+    """Start the process of a container. `receive` gets its reports, and `say` the lines of its stderr; if `all_said`,
+    those of its stdout, too, which else is that of this process. It has the environment `env`, by default that of this
+    process.
 
     Raises OSError if it cannot be started.
     """
@@ -141,6 +143,7 @@ async def start_child(
         process = await asyncio.create_subprocess_exec(
             *(*program, str(reports.writing), title),
             stdin=PIPE,
+            stdout=errors.writing if all_said else None,
             stderr=errors.writing,
             pass_fds=(reports.writing,),
             start_new_session=True,

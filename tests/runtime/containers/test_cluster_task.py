@@ -74,6 +74,11 @@ def test_the_supervisor_hears_reports_lines_and_the_exit_code() -> None:
     assert heard.messages[-1] == TaskMessage(code=5)
 
 
+def test_the_supervisor_hears_what_programs_of_the_container_print() -> None:
+    heard = Heard("read -r config; sh -c 'echo printed'; echo said >&2").run()
+    assert [one.line for one in heard.messages if one.line] == ["printed", "said"]
+
+
 def test_signals_of_the_supervisor_reach_the_container() -> None:
     async def stop(connection: TaskConnection, line: str) -> None:
         if line == "ready":
