@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..dsl.errors import UsageError
 from ..dsl.pipeline import Pipeline
-from ..dsl.validation import explain
+from ..dsl.validation import explain, require
 from ..dsl.verb_calls import explained_call
 from ..planner.settings import Settings
 from .containers.start import HostsArguments, prepared_on_hosts
@@ -90,6 +90,7 @@ class RunHandle:
     def wait(self, timeout: timedelta | None = None) -> Report | None:
         """Wait until the run ends, and return its report; None if `timeout` has passed before. Raises the error that
         has ended the run, a `FluvialError` as of `run`."""
+        _check(timeout)
         self._thread.join(None if timeout is None else timeout.total_seconds())
         if self.running:
             return None
@@ -99,6 +100,7 @@ class RunHandle:
 
     def stop(self, timeout: timedelta | None = None) -> Report | None:
         """Ask the run to commit and stop, and do as `wait`. On Spark it stops between two batches."""
+        _check(timeout)
         self._control.stop.request()
         return self.wait(timeout)
 
@@ -113,6 +115,11 @@ class RunHandle:
         self._progress = progress
         if self._told is not None:
             self._told(progress)
+
+
+def _check(timeout: object) -> None:
+    valid = timeout is None or isinstance(timeout, timedelta)
+    require(valid, UsageError, f"timeout={timeout!r}", "a timedelta, or None", "write timedelta(seconds=5)")
 
 
 def _described(progress: Progress) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engines.targets import append, contents, write
-from explained import error_of
+from explained import assert_explains, error_of
 from fluvial.dsl import MessageError, Pipeline, PlanError, UsageError
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, RunHandle, start
@@ -102,3 +102,14 @@ def test_wrong_arguments_are_refused_at_once() -> None:
     assert "progress=3" in str(error_of(lambda: calls(shouting(), progress=3), UsageError))
     assert "until='now'" in str(error_of(lambda: calls(shouting(), until="now"), UsageError))
     assert "the stream 'words' does not exist" in str(error_of(lambda: calls(shouting(), system="memory:"), PlanError))
+
+
+def test_a_timeout_that_is_no_timedelta_is_refused_and_stops_nothing() -> None:
+    streams = MemorySystem()
+    streams.admin().create("words", 1)
+    with start(shouting(), system=streams) as handle:
+        calls: Any = handle
+        for call in (calls.wait, calls.stop):
+            error = error_of(lambda call=call: call(5), UsageError)
+            assert_explains(error, "timeout=5", None, "a timedelta, or None", "timedelta(seconds=5)")
+        assert handle.wait(timedelta(milliseconds=300)) is None  # it goes on
