@@ -9,6 +9,20 @@ STANDALONE = "spark://"
 ANSWER_SECONDS = 5.0
 
 
+_STOPPED = "Cannot call methods on a stopped SparkContext"
+"""What Spark says in the end, with where its context began and ended, if no master has taken the program."""
+
+
+def not_taken(master: str | None, message: str) -> SystemProblem | None:
+    """The error if Spark has ended with a message because something listens at the URL of a standalone master, and
+    takes no program; None for another end."""
+    if master is None or not master.startswith(STANDALONE) or _STOPPED not in message:
+        return None
+    wrong = f"what listens at {master} has not taken this program: it is no master of Spark's, or one of another version"
+    remedy = "use the address that the master names itself, with port 7077 by default, not that of its web page"
+    return SystemProblem(explain(wrong, "the URL of a master of the same version as pyspark", remedy))
+
+
 def check_reachable(master: object) -> None:
     """Raise SystemProblem if no master answers at the URL of a standalone cluster. Spark itself would try for a minute,
     and then say that a context was stopped. Other URLs, and sessions, are left to Spark."""

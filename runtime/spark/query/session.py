@@ -21,7 +21,7 @@ from ...process.data_files import UMASK
 from ...process.user_modules import hides_modules, own_paths
 from ..rows import ARROW_BYTES, ARROW_RECORDS
 from .java_process import forget_ended_java, launch_java, reason
-from .master import check_reachable
+from .master import check_reachable, not_taken
 
 _CONNECT = "sc://"
 """How the URL of a server of Spark Connect begins."""
@@ -148,6 +148,8 @@ def _start(master: str | None) -> SparkSession:
                     SparkContext._ensure_initialized(gateway=launch_java(log))
             _STARTED.session = SparkSession.builder.config(conf=_configuration(master)).getOrCreate()
         except Exception as error:
+            if (problem := not_taken(master, str(error))) is not None:
+                raise problem from error
             wrong = f"Spark does not start: {reason(error)}"
             expected = "a Spark on this machine, or the master of a cluster"
             raise SystemProblem(explain(wrong, expected, remedy)) from error

@@ -6,7 +6,7 @@ import pytest
 
 from explained import assert_explains, error_of
 from fluvial.dsl import SystemProblem
-from fluvial.runtime.spark.query.master import check_reachable
+from fluvial.runtime.spark.query.master import check_reachable, not_taken
 
 
 def test_a_master_that_listens_is_reached_also_as_one_of_several() -> None:
@@ -21,6 +21,20 @@ def test_a_master_that_does_not_answer_is_told(master: str) -> None:
     error = error_of(lambda: check_reachable(master), SystemProblem)
     wrong = f"no master of Spark's answers at {master} ({master.removeprefix('spark://')}: "
     assert_explains(error, wrong, None, "spark://HOST:7077", "start the master")
+
+
+STOPPED = "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was"
+
+
+def test_what_listens_and_is_no_master_is_told_in_a_line() -> None:
+    error = not_taken("spark://there:8080", STOPPED)
+    wrong = "what listens at spark://there:8080 has not taken this program: it is no master of Spark's"
+    assert_explains(error, wrong, None, "of the same version as pyspark", "port 7077 by default")
+
+
+@pytest.mark.parametrize(("master", "message"), [("yarn", STOPPED), (None, STOPPED), ("spark://there:7077", "no Java")])
+def test_other_ends_of_spark_are_told_as_they_are(master: str | None, message: str) -> None:
+    assert not_taken(master, message) is None
 
 
 @pytest.mark.parametrize("other", [None, "local[2]", "yarn", object()])
