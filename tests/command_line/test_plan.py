@@ -158,9 +158,12 @@ def test_partitions_of_a_stream_that_is_not_there_are_refused(fluvial: Fluvial) 
 
 def test_the_columns_of_its_streams_in_a_frame(fluvial: Fluvial) -> None:
     ended = fluvial("plan", "letters.py", "--columns")
-    assert [line.split()[:3] for line in ended.out.splitlines()][:2] == [
-        ["stream", "kind", "column"],
-        ["words", "source", "text"],
+    assert cells(ended.out) == [
+        ["stream", "kind", "column", "type"],
+        ["words", "source", "text", "string"],
+        ["words", "source", "at", "bigint"],
+        ["counts", "output", "letter", "string"],
+        ["counts", "output", "words", "bigint"],
     ]
     told = json.loads(fluvial("plan", "letters.py", "--columns", "--json").out)
     assert {one["stream"] for one in told} == {"words", "counts"}

@@ -76,7 +76,9 @@ def columns_table(plan: Plan) -> RenderableType:
         ]
         if stream.why_none:
             rows.append((stream.stream, stream.kind, "-", "-", f"no columns: {stream.why_none}"))
-    return _table(("stream", "kind", "column", "type", ""), rows)
+    heads = ("stream", "kind", "column", "type", "")
+    noted = any(row[-1] for row in rows)  # an empty column would take its room from the others
+    return _table(heads, rows) if noted else _table(heads[:-1], [row[:-1] for row in rows])
 
 
 def _stage_name(stage: PlannedStage) -> str:
