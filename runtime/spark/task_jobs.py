@@ -27,6 +27,8 @@ PORT = "spark.fluvial.port"
 """The setting of Spark with the port at which the driver listens for its tasks; any free one by default."""
 SPECULATION = ("spark.speculation", "spark.speculation.task.duration.threshold")
 """With both Spark would begin a second task beside one that runs for long."""
+IDLENESS = ("spark.python.worker.killOnIdleTimeout", "spark.python.worker.idleTimeoutSeconds")
+"""With both Spark would kill a task that gives it nothing for so long: a container gives it nothing before its end."""
 PYTHONPATH = "PYTHONPATH"
 _JOIN_SECONDS = 10.0
 _OTHER_VERSION = re.compile(r"No module named 'fluvial\.|Can't get attribute '\w+' on <module 'fluvial\.")
@@ -134,7 +136,7 @@ def task_jobs(spark: Any, argument: str, work: Work) -> Iterator[tuple[TaskJobs,
         context = session.sparkContext
         _refuse_shared_threads(context)
         setting = context.getConf().get
-        _refuse_speculation(setting)
+        _refuse_switches(setting)
         known_as = setting("spark.driver.host") or "localhost"
         bound = setting("spark.driver.bindAddress") or known_as
         address = DriverAddress(bound.strip("[]"), _port(setting(PORT) or "0"), known_as.strip("[]"))
@@ -185,11 +187,15 @@ def environment_with(environment: Mapping[str, str], path: Iterable[str], root: 
     return {**environment, PYTHONPATH: os.pathsep.join([*brought, *filter(None, [environment.get(PYTHONPATH)])])}
 
 
-def _refuse_speculation(setting: Callable[[str], str | None]) -> None:
-    switch, threshold = SPECULATION
-    if setting(switch) == "true" and setting(threshold) is not None:
-        wrong = f"{switch}=true with {threshold}: Spark would run a second task of a container"
-        raise UnsupportedError(explain(wrong, "one task for each container", f"leave out {threshold}"))
+def _refuse_switches(setting: Callable[[str], str | None]) -> None:
+    """Refuse settings of Spark's, which `setting` gives, that would end containers which nothing is wrong with."""
+    for (switch, bound), would in (
+        (SPECULATION, "run a second task of a container"),
+        (IDLENESS, "kill containers, which give it nothing before their end"),
+    ):
+        if (setting(switch) or "").lower() == "true" and setting(bound) not in (None, "0"):
+            wrong = f"{switch}=true with {bound}: Spark would {would}"
+            raise UnsupportedError(explain(wrong, "one task for each container, until it ends", f"leave out {bound}"))
 
 
 def _refuse_shared_threads(context: SparkContext) -> None:

@@ -18,12 +18,14 @@ from pyspark.errors import PythonException
 from explained import assert_explains, error_of
 from fluvial.dsl import FluvialError, SystemProblem, UnsupportedError, UsageError
 from fluvial.runtime.spark.task_jobs import (
+    IDLENESS,
+    SPECULATION,
     TaskJobs,
     Work,
     _port,
     _quiet_client,
     _refuse_shared_threads,
-    _refuse_speculation,
+    _refuse_switches,
     environment_with,
     task_jobs,
 )
@@ -138,14 +140,14 @@ def test_what_another_worker_would_not_do_better_is_an_error(message: str, wrong
     assert TaskJobs(context, worker())._problem(RuntimeError("ExecutorLostFailure\nmore")) == "ExecutorLostFailure"
 
 
-def test_a_second_task_beside_a_long_one_is_refused() -> None:
-    threshold = "spark.speculation.task.duration.threshold"
-    _refuse_speculation({"spark.speculation": "true"}.get)  # a job of one task has no second one without a threshold
-    _refuse_speculation({threshold: "1min"}.get)
-    error = error_of(
-        lambda: _refuse_speculation({"spark.speculation": "true", threshold: "1min"}.get), UnsupportedError
-    )
-    assert_explains(error, "spark.speculation=true with", None, "one task for each container", f"leave out {threshold}")
+@pytest.mark.parametrize(("switch", "bound"), [SPECULATION, IDLENESS])
+def test_settings_by_which_spark_ends_a_long_task_are_refused(switch: str, bound: str) -> None:
+    # Neither does any harm alone: a job of one task has no second one without a threshold.
+    for harmless in ({switch: "true"}, {bound: "60"}, {switch: "false", bound: "60"}, {switch: "true", bound: "0"}):
+        _refuse_switches(harmless.get)
+    for on in ("true", "True"):  # both mean the same to Spark
+        error = error_of(partial(_refuse_switches, {switch: on, bound: "60"}.get), UnsupportedError)
+        assert_explains(error, f"{switch}=true with {bound}", None, "one task for each container", f"leave out {bound}")
 
 
 def test_threads_that_share_those_of_java_are_refused() -> None:
