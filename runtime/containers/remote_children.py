@@ -62,7 +62,7 @@ class RemoteChild:
         self.start, self.containers = start, containers
         self._cluster, self._receive, self._say = cluster, receive, say
         self._loop = asyncio.get_running_loop()
-        self.since = self._loop.time()
+        self.since, self._began = self._loop.time(), float("inf")
         self._code: asyncio.Future[int] = self._loop.create_future()
         self._connection: TaskConnection | None = None
         self._told = False
@@ -76,6 +76,11 @@ class RemoteChild:
     def waits(self) -> bool:
         """Whether it waits for a core."""
         return self._connection is None and self.alive
+
+    @property
+    def waited(self) -> float:
+        """The seconds for which it has waited for a core."""
+        return min(self._began, self._loop.time()) - self.since
 
     def send_signal(self, number: signal.Signals) -> None:
         """Pass a signal on. A task that has not begun is called off."""
@@ -97,7 +102,7 @@ class RemoteChild:
 
     async def follow(self, greeting: TaskGreeting, connection: TaskConnection) -> None:
         """Hear a task until it has ended or is lost."""
-        self._connection = connection
+        self._connection, self._began = connection, self._loop.time()
         try:
             with suppress(DecodeError):  # what no task says: it is no use any more
                 async for line in connection.lines():

@@ -85,6 +85,10 @@ class _Child:
     def waits(self) -> bool:
         return self.process is not None and self.process.waits
 
+    @property
+    def waited(self) -> float:
+        return 0.0 if self.process is None else self.process.waited
+
     def receive(self, line: ChildReport) -> None:
         self.taken_over |= line.taken_over
         self.progress = line.progress or self.progress
@@ -165,7 +169,7 @@ class Supervisor:
             if self._is_over(child, code):
                 return
             now = self._clock()
-            pause = child.restarts.pause(now - began, now)
+            pause = child.restarts.pause(now - began - child.waited, now)
             if pause is None:
                 self._fail(child, code, "has died too often")
                 return

@@ -64,6 +64,10 @@ class Process:
     def waits(self) -> bool:
         return self.alive and self._loop.time() < self._begins
 
+    @property
+    def waited(self) -> float:
+        return self._life.waits
+
     def send_signal(self, number: signal.Signals) -> None:
         assert self.alive
         self.signals.append(number)
@@ -226,6 +230,12 @@ def test_a_container_that_died_is_started_again_after_growing_pauses(death: Life
     assert watched.started == {0: [0.0, 1.2, 2.6, 4.4]}  # each lived for a second
     assert watched.said == [f"container 0 {words}; it is started again in {pause} s" for pause in (0.2, 0.4, 0.8)]
     assert (found.restarts, found.read) == (3, {"in": 1})
+
+
+def test_the_time_for_which_a_container_has_waited_for_a_core_is_no_part_of_its_life() -> None:
+    watched = of(*[Life(code=4, seconds=31.0, waits=30.0)] * 3, Life())
+    watched.run()
+    assert [said.rpartition(" in ")[2] for said in watched.said] == ["0.2 s", "0.4 s", "0.8 s"]
 
 
 def test_a_container_that_cannot_be_started_is_tried_again_and_its_user_told_what_to_do() -> None:
