@@ -82,7 +82,7 @@ def _packed(value: object, pipeline: Pipeline) -> ShippedPlan:
     refuse_taken(_own_modules(pipeline), own_paths())
     try:
         with by_value(pipeline):
-            data = _made_by() + pickling.dumps(value, planned=value is pipeline)
+            data = _made_by() + pickling.dumps(value)
     except Exception as error:
         wrong = f"pipeline {pipeline.name!r} cannot be sent to Spark's workers: {error}"
         remedy = "hand clients to functions by resource(factory); make locks and files inside the functions"

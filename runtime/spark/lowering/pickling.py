@@ -66,21 +66,16 @@ Field = tuple[str, dict[str, Any]]
 """A field of a Struct as it is pickled: its name, and the arguments of `msgspec.field`."""
 
 
-def dumps(value: Any, *, planned: bool = False) -> bytes:
-    """Pickle a value as `cloudpickle.dumps` does, but with the pickler of this module. If it is to be `planned` where
-    it is unpickled, its functions keep the types that their annotations name, which may be more to pickle."""
+def dumps(value: Any) -> bytes:
+    """Pickle a value as `cloudpickle.dumps` does, but with the pickler of this module."""
     with io.BytesIO() as file:
-        _Pickler(file, planned=planned).dump(value)
+        _Pickler(file).dump(value)
         return file.getvalue()
 
 
 class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]
     """cloudpickle's pickler, which can also pickle Structs by value, encoders, decoders and `Meta`, classes that protoc
     has generated, and annotations that are text."""
-
-    def __init__(self, file: io.BytesIO, *, planned: bool) -> None:
-        super().__init__(file)
-        self._planned = planned
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) in _SENTINELS:
@@ -96,7 +91,7 @@ class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]
             messages = import_module("fluvial.runtime.serdes.protobuf_messages")
             return messages.message_class, messages.parts_of(obj)
         reduced = super().reducer_override(obj)
-        if isinstance(reduced, tuple) and (_has_fields(obj) or (self._planned and isinstance(obj, FunctionType))):
+        if isinstance(reduced, tuple) and (_has_fields(obj) or isinstance(obj, FunctionType)):
             return _with_types(obj, reduced)
         return reduced
 

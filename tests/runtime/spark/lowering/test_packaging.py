@@ -308,7 +308,7 @@ def test_annotations_that_are_text_mean_the_same_where_their_module_is_not(
 def test_an_annotation_for_type_checkers_alone_is_left_as_it_is() -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec("def same(value: 'Nowhere') -> 'Nowhere':\n    return value", namespace)
-    assert pickle.loads(pickling.dumps(namespace["same"], planned=True)).__annotations__ == {
+    assert pickle.loads(pickling.dumps(namespace["same"])).__annotations__ == {
         "value": "Nowhere",
         "return": "Nowhere",
     }
