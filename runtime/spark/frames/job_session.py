@@ -85,7 +85,7 @@ def begin_group(session: "SparkSession", name: str) -> None:
 
 
 def cancel_group(session: "SparkSession", name: str) -> None:
-    """Cancel the jobs of a group; also those that would begin later, but for Spark Connect, which knows no such call."""
+    """Cancel the jobs of a group; and those that would begin later, but for Spark Connect, which has no such call."""
     if is_of_connect(session):
         session.interruptTag(name)
     else:

@@ -18,7 +18,7 @@ def not_taken(master: str | None, message: str) -> SystemProblem | None:
     takes no program; None for another end."""
     if master is None or not master.startswith(STANDALONE) or _STOPPED not in message:
         return None
-    wrong = f"what listens at {master} has not taken this program: it is no master of Spark's, or one of another version"
+    wrong = f"what listens at {master} has not taken this program: no master of Spark's, or one of another version"
     remedy = "use the address that the master names itself, with port 7077 by default, not that of its web page"
     return SystemProblem(explain(wrong, "the URL of a master of the same version as pyspark", remedy))
 

@@ -1,5 +1,6 @@
 """Containers on Spark: what they are given to run, and a run of two on this machine, from Python."""
 
+import re
 import socket
 from datetime import timedelta
 from importlib.metadata import version
@@ -113,7 +114,8 @@ def test_two_containers_on_a_session_write_what_one_process_does(
     report = run(counting(), system=log, until="end", hosts=spark, containers=2)
     assert (report.read, report.written) == (expected.read, expected.written)
     assert sorted(contents(log, "counts")) == sorted(contents(alone, "counts"))
-    assert "container" not in capfd.readouterr().err
+    # Of neither container; a busy machine may say that they wait for a core.
+    assert not re.search(r"container \d", capfd.readouterr().err)
 
 
 @pytest.mark.spark

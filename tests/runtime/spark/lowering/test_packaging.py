@@ -301,8 +301,8 @@ def test_annotations_that_are_text_mean_the_same_where_their_module_is_not(
     sent = pack_pipeline(pipeline).data
     found = subprocess.run([sys.executable, "-c", LOADED], input=sent, capture_output=True, check=False, cwd="/")
     assert found.returncode == 0, found.stderr.decode()
-    item = "Item(name='tea')], size=Size(of=Item(name='s')), label={'of': Item(name='l')}, before=None)"
-    assert found.stdout.decode().strip() == f"{plan(pipeline).fingerprint()} Parcel(order=Order(items=[{item}, inner=None)"
+    order = "items=[Item(name='tea')], size=Size(of=Item(name='s')), label={'of': Item(name='l')}, before=None"
+    assert found.stdout.decode().strip() == f"{plan(pipeline).fingerprint()} Parcel(order=Order({order}), inner=None)"
 
 
 def test_an_annotation_for_type_checkers_alone_is_left_as_it_is() -> None:

@@ -23,12 +23,13 @@ def test_a_master_that_does_not_answer_is_told(master: str) -> None:
     assert_explains(error, wrong, None, "spark://HOST:7077", "start the master")
 
 
-STOPPED = "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was"
+STOPPED = "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis stopped one was"
 
 
 def test_what_listens_and_is_no_master_is_told_in_a_line() -> None:
     error = not_taken("spark://there:8080", STOPPED)
-    wrong = "what listens at spark://there:8080 has not taken this program: it is no master of Spark's"
+    wrong = "what listens at spark://there:8080 has not taken this program: no master of Spark's"
+    assert error is not None
     assert_explains(error, wrong, None, "of the same version as pyspark", "port 7077 by default")
 
 
