@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +111,6 @@ def test_a_timeout_that_is_no_timedelta_is_refused_and_stops_nothing() -> None:
     with start(shouting(), system=streams) as handle:
         calls: Any = handle
         for call in (calls.wait, calls.stop):
-            error = error_of(lambda call=call: call(5), UsageError)
+            error = error_of(partial(call, 5), UsageError)
             assert_explains(error, "timeout=5", None, "a timedelta, or None", "timedelta(seconds=5)")
         assert handle.wait(timedelta(milliseconds=300)) is None  # it goes on

@@ -332,10 +332,10 @@ def slow(click: Click) -> str:
 def test_a_job_that_is_stopped_between_two_jobs_of_spark_s_begins_no_other(
     spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fluvial.runtime.spark.frames import batch_run  # noqa: PLC0415 - where pyspark is installed
+    from fluvial.runtime.spark.frames import batch_run, job_session  # noqa: PLC0415 - where pyspark is installed
 
     writing, cancelled, ran = threading.Event(), threading.Event(), list[int]()
-    cancel = batch_run.cancel_group
+    cancel = job_session.cancel_group
 
     def told(session: "SparkSession", name: str) -> None:
         cancel(session, name)
