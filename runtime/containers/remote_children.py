@@ -141,11 +141,10 @@ class RemoteChild:
             self._end(LOST)
 
     def _end(self, code: int) -> None:
-        if not self.alive:
-            return
-        self._code.set_result(code)
-        if not self._told and self._connection is not None:
-            self._connection.abort()  # where its process lives yet, it stops by itself
+        if self.alive:
+            self._code.set_result(code)
+            if not self._told and self._connection is not None:
+                self._connection.abort()  # where its process lives yet, it stops by itself
 
 
 @dataclass(frozen=True, slots=True)

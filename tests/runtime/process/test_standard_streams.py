@@ -99,3 +99,17 @@ def test_two_runs_at_a_time_leave_standard_error_as_it_was_whichever_ends_first(
     finally:
         sys.stderr = before
     assert out.getvalue() == "of both\nof the second\n"
+
+
+def test_a_line_that_is_longer_than_what_may_wait_is_counted() -> None:
+    out = io.StringIO()
+    before, sys.stderr = sys.stderr, out
+    try:
+        with queued_stderr():
+            assert not sys.stderr.isatty()
+            with pytest.raises(io.UnsupportedOperation):
+                sys.stderr.fileno()  # as that of what is behind it
+            sys.stderr.write("x" * MOST_BYTES + "\n")
+    finally:
+        sys.stderr = before
+    assert out.getvalue() == "(1 lines are left out here: nobody read them)\n"
