@@ -152,7 +152,7 @@ class Supervisor:
                 stopping.cancel()
                 await self._kill_all()
                 self._warn_of_keyless()
-        if reporting.done() and (error := reporting.exception()) is not None:
+        if reporting.done() and not reporting.cancelled() and (error := reporting.exception()) is not None:
             raise error
         if self._failure is not None:
             raise self._failure
