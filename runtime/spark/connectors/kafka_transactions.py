@@ -3,11 +3,13 @@
 Outputs travel through one more shuffle to the tasks of the sink, each of which writes some partitions of the topics in
 one transaction. A shuffle ends before a task behind it begins, so no transaction begins before all functions of the
 pipeline have ended. The transaction has a marker for each partition: a task that runs again finds the marker of its
-batch, and writes nothing. Its transactional id fences what an earlier attempt had still open.
+batch, and writes nothing. Its transactional id fences what an earlier attempt had still open. A task commits only if it
+has come to a row behind all others: one that Spark ends, as another has failed, sees its input end early.
 """
 
+import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -144,8 +146,10 @@ class TransactionalSink:
 
     def run(self, rows: "DataFrame", batch: int) -> BatchReport:
         """Run a batch, and write its outputs unless they are written already."""
-        tasks = self._target.partitions.tasks
-        ordered = rows.select("level", "block").repartition(tasks, "level").sortWithinPartitions("level", "block")
+        partitions = self._target.partitions
+        numbers = rows.sparkSession.range(0, partitions.tasks, 1, 1)
+        complete = rows.select("level", "block").union(numbers.selectExpr(*_expressions(partitions.end_rows())))
+        ordered = complete.repartition(partitions.tasks, "level").sortWithinPartitions("level", "block")
         written = ordered.mapInArrow(_writer(self._target, batch, again=batch == self._again), _REPORT_SCHEMA).collect()
         report = checked_report(msgspec.json.decode(row.report, type=BatchReport) for row in written)
         add_counts(self._counts, batch, report.counts)
@@ -161,16 +165,23 @@ def _writer(
         context = TaskContext.get()
         assert context is not None
         task = SinkTask(target, batch, context.partitionId(), again=again or context.attemptNumber() > 0)
-        report = task.write(_blocks(batches, target.partitions))
+        report = task.write(target.partitions.blocks(_rows(batches)))
         yield pa.RecordBatch.from_pylist([{"report": msgspec.json.encode(report)}], schema=_ARROW_SCHEMA)
 
     return write_rows
 
 
-def _blocks(batches: Iterable[pa.RecordBatch], partitions: OutputPartitions) -> Iterator[OutputBlock]:
+def _expressions(rows: Sequence[tuple[int, bytes]]) -> tuple[str, str]:
+    """Expressions of Spark's SQL that make rows of level and block of their numbers, which are in the column `id`."""
+    levels = ", ".join(str(level) for level, _ in rows)
+    blocks = ", ".join(f"X'{block.hex()}'" for _, block in rows)
+    place = "CAST(id AS INT) + 1"
+    return f"element_at(array({levels}), {place}) AS level", f"element_at(array({blocks}), {place}) AS block"
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
     for batch in batches:
-        for level, block in zip(batch.column("level").to_pylist(), batch.column("block").to_pylist(), strict=True):
-            yield partitions.block(level, block)
+        yield from zip(batch.column("level").to_pylist(), batch.column("block").to_pylist(), strict=True)
 
 
 class SinkTask:

@@ -4,13 +4,15 @@ The rows pass through one more shuffle, behind all stages. Sorted, they have the
 that does not depend on which task of Spark was first.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from struct import Struct
 from typing import NamedTuple
 
+from ....dsl.errors import SystemProblem
+from ....dsl.validation import explain
 from ...systems.contract import StreamPartition
 from ..batch_report import BatchReport
 from ..key_buckets import partition_of
@@ -23,6 +25,9 @@ in front of a block, with the highest byte first, since Spark compares bytes one
 
 _FAILURES = 0
 """In place of the number of a partition: a failure comes before all messages."""
+
+_END = b"\xff" * 4
+"""The block behind all others of a task."""
 
 
 class OutputBlock(NamedTuple):
@@ -72,8 +77,25 @@ class OutputPartitions:
         block = _ORDER.pack(_FAILURES, 0, 0, 0) + encode_report(TaskReport(report))
         return [(level, 0, block) for level in _levels(self.tasks)]
 
-    def block(self, level: int, packed: bytes) -> OutputBlock:
-        """The block of a row that has come to the sink."""
+    def end_rows(self) -> list[tuple[int, bytes]]:
+        """The last row of each task of the sink, as level and block: one that has come to it has all rows."""
+        return [(level, _END) for level in _levels(self.tasks)]
+
+    def blocks(self, rows: Iterable[tuple[int, bytes]]) -> Iterator[OutputBlock]:
+        """The blocks of the rows that have come to a task of the sink, in their order. Raises SystemProblem behind them
+        unless these are all rows: to a task that Spark ends early, its input looks as if it ended there."""
+        complete = False
+        for level, packed in rows:
+            if packed == _END:
+                complete = True
+            else:
+                yield self._block(level, packed)
+        if not complete:
+            wrong = "a task that writes outputs to Kafka has got a part of its rows: Spark has ended it before the rest"
+            remedy = "see what has ended it; the next run writes the batch"
+            raise SystemProblem(explain(wrong, "all rows of the task", remedy))
+
+    def _block(self, level: int, packed: bytes) -> OutputBlock:
         if level == OUTPUT:
             return OutputBlock(None, decode(packed))
         number = _ORDER.unpack_from(packed)[0]

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -121,6 +121,18 @@ def test_a_failure_leaves_nothing(sink: Sink) -> None:
     assert SinkTask(sink.target, 0, 0).write(iter(blocks)).failure == failed.failure
     assert sink.visible == []
     assert not sink.target.markers().read([(sink.topic, 0)])
+
+
+def test_a_task_that_gets_a_part_of_its_rows_leaves_nothing(sink: Sink) -> None:
+    def cut() -> Iterator[OutputBlock]:
+        yield from sink.blocks([b"1"])
+        raise SystemProblem("cut off")
+
+    with pytest.raises(SystemProblem, match="cut off"):
+        SinkTask(sink.target, 0, 0).write(cut())
+    assert sink.visible == []
+    sink.write(0, [b"1", b"2"], again=True)
+    assert sink.visible == [b"1", b"2"]
 
 
 def test_an_offset_of_another_program_is_no_marker(sink: Sink) -> None:

@@ -1,6 +1,7 @@
 """Rows of outputs reach the task of their partition, in an order that does not depend on tasks."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -9,17 +10,30 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
+from explained import assert_explains
+from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.spark.batch_report import BatchReport, Failure
 from fluvial.runtime.spark.key_buckets import partition_of
 from fluvial.runtime.spark.rows import OUTPUT, Messages, Row, TaskReport, messages_of
-from fluvial.runtime.spark.worker.output_partitions import OutputPartitions
+from fluvial.runtime.spark.worker.output_partitions import OutputBlock, OutputPartitions
 from fluvial.runtime.spark.worker.outputs import report_row
 from fluvial.runtime.systems.partitioner import partition_for
 
 STREAMS = {"visits": 5, "late": 2, "errors": 1}
 KEYS = st.one_of(st.none(), st.binary(max_size=2))
 SENT = st.lists(st.tuples(st.sampled_from(sorted(STREAMS)), st.integers(0, 3), st.integers(0, 600), st.lists(KEYS)))
+
+
+def blocks_of_tasks(partitions: OutputPartitions, rows: list[Row]) -> Iterator[tuple[int, OutputBlock]]:
+    """What each task of the sink gets, as Spark shuffles and sorts the rows."""
+    ends = partitions.end_rows()
+    packed_rows = sorted([*((level, packed) for level, _, packed in rows), *ends])
+    for task in range(partitions.tasks):
+        own = [row for row in packed_rows if partition_of(row[0], partitions.tasks) == task]
+        assert own[-1] in ends
+        for block in partitions.blocks(own):
+            yield task, block
 
 
 @given(sent=SENT, tasks=st.integers(1, 12), seed=st.integers())
@@ -47,11 +61,10 @@ def test_each_partition_gets_its_messages_in_the_order_of_each_producer(
 
     found: dict[tuple[str, int], dict[tuple[int, int], list[bytes]]] = defaultdict(lambda: defaultdict(list))
     seen: list[tuple[str, int]] = []
-    for level, label, packed in sorted(rows, key=lambda row: (row[0], row[2])):
-        place, block = partitions.block(level, packed)
+    assert {label for _, label, _ in rows} <= {7}
+    for task, (place, block) in blocks_of_tasks(partitions, rows):
         assert place is not None
-        assert label == 7
-        assert place in partitions.of_task(partition_of(level, tasks))
+        assert place in partitions.of_task(task)
         assert isinstance(block, Messages)
         for content in block.values:
             assert content is not None
@@ -70,11 +83,9 @@ def test_a_failure_reaches_every_task_before_any_message(tasks: int) -> None:
         rows = list(output(messages_of("out", 0, [0], [(b"k", b"v", 0, ())]), 0, 0))
     failures = partitions.failure_rows(report)
     assert sorted(partition_of(level, tasks) for level, _, _ in failures) == list(range(tasks))
-    (place, block), *others = (
-        partitions.block(level, packed)
-        for level, _, packed in sorted([*rows, *failures], key=lambda row: (row[0], row[2]))
-        if level == rows[0][0]
-    )
+    own = partition_of(rows[0][0], tasks)
+    blocks = blocks_of_tasks(partitions, [*rows, *failures])
+    (place, block), *others = (block for task, block in blocks if task == own)
     assert (place, block) == (None, TaskReport(report))
     assert [place for place, _ in others] == [("out", partition_for(b"k", 16))]
 
@@ -82,9 +93,9 @@ def test_a_failure_reaches_every_task_before_any_message(tasks: int) -> None:
 def test_reports_come_before_messages() -> None:
     partitions = OutputPartitions.of({"out": 1}, 1)
     report = BatchReport(due={1: {0: (1, 2)}})
-    level, _, packed = report_row(3, report)
-    assert level == OUTPUT < partitions.failure_rows(report)[0][0]
-    assert partitions.block(level, packed) == (None, TaskReport(report))
+    row = report_row(3, report)
+    assert row[0] == OUTPUT < partitions.failure_rows(report)[0][0]
+    assert [block for _, block in blocks_of_tasks(partitions, [row])] == [(None, TaskReport(report))]
 
 
 def test_a_large_message_set_is_split_and_stays_in_order() -> None:
@@ -93,8 +104,8 @@ def test_a_large_message_set_is_split_and_stays_in_order() -> None:
     with partitions() as output:
         rows = list(output(messages_of("out", 0, range(10), records), 0, 0))
     assert len(rows) > 2
-    blocks = [partitions.block(level, packed).block for level, _, packed in sorted(set(rows), key=lambda row: row[2])]
-    messages = [block for block in blocks if isinstance(block, Messages)]
+    blocks = blocks_of_tasks(partitions, rows[::-1])
+    messages = [block for _, (_, block) in blocks if isinstance(block, Messages)]
     assert [record for part in messages for record in part.records()] == records
 
 
@@ -106,3 +117,14 @@ def test_partitions_keep_their_places_when_there_are_more() -> None:
         first.of_task(0),
         first.of_task(1),
     ]
+
+
+def test_a_task_whose_input_ends_early_does_not_take_it_for_all_rows() -> None:
+    partitions = OutputPartitions.of({"out": 1}, 1)
+    with partitions() as output:
+        rows = list(output(messages_of("out", 0, [0], [(b"k", b"v", 0, ())]), 0, 0))
+    taken = partitions.blocks((level, packed) for level, _, packed in rows)
+    assert next(taken).place == ("out", 0)
+    with pytest.raises(SystemProblem) as raised:
+        next(taken)
+    assert_explains(raised.value, "has got a part of its rows", None, "all rows of the task")
