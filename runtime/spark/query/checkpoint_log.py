@@ -56,9 +56,20 @@ def shuffle_partitions(checkpoint: CheckpointPath) -> int | None:
     """The number of shuffle partitions of the last planned batch, by which Spark has divided state. A session's setting
     does not change it. None before the first batch."""
     numbers = batch_numbers(checkpoint, PLANNED)
-    if not numbers:
-        return None
-    file = checkpoint / PLANNED / str(max(numbers))
+    return _shuffle_partitions(checkpoint, max(numbers)) if numbers else None
+
+
+def is_dividing_state(checkpoint: CheckpointPath) -> bool:
+    """Whether a change of the number of shuffle partitions was cut off. It is a batch of its own, which Spark runs
+    again only as such a change."""
+    unfinished, before = unfinished_batch(checkpoint), last_batch(checkpoint, DONE)
+    if unfinished is None or before not in batch_numbers(checkpoint, PLANNED):
+        return False
+    return _shuffle_partitions(checkpoint, before) != _shuffle_partitions(checkpoint, unfinished)
+
+
+def _shuffle_partitions(checkpoint: CheckpointPath, number: int) -> int:
+    file = checkpoint / PLANNED / str(number)
     lines = file.read_text(errors="replace").splitlines()
     try:
         conf = msgspec.json.decode(lines[1], type=_Metadata).conf

@@ -14,7 +14,7 @@ from ....dsl.errors import SystemProblem, UsageError
 from ....dsl.validation import explain
 from ..key_buckets import KeyBuckets
 from ..lowering.query_plan import QueryPlan
-from .checkpoint_log import is_between_batches, shuffle_partitions
+from .checkpoint_log import is_between_batches, is_dividing_state, shuffle_partitions
 from .java_process import reason
 
 _log = logging.getLogger(__name__)
@@ -36,6 +36,9 @@ def tasks_of(query: QueryPlan, session: SparkSession, wanted: int | None) -> int
     before = shuffle_partitions(query.checkpoint)
     if before is None:
         return wanted or query.buckets.partitions(session.sparkContext.defaultParallelism)
+    if is_dividing_state(query.checkpoint):
+        _log.warning("a run of %s was ended while state was distributed over %d tasks", query.plan.name, before)
+        _distribute(query, session, before)
     if wanted is None or wanted == before:
         return before
     if not is_between_batches(query.checkpoint):
@@ -46,11 +49,19 @@ def tasks_of(query: QueryPlan, session: SparkSession, wanted: int | None) -> int
             wanted,
         )
         return before
-    _log.warning("the state of %s is distributed over %d tasks instead of %d", query.plan.name, wanted, before)
-    try:
-        session._streamingCheckpointManager.repartition(str(query.checkpoint.absolute()), wanted)
-    except (PySparkException, Py4JJavaError) as error:
-        wrong = f"Spark cannot distribute the state in {query.folder} over {wanted} tasks: {reason(error)}"
-        remedy = f"leave out spark_shuffle_partitions: the query goes on with {before}"
-        raise SystemProblem(explain(wrong, "a checkpoint that Spark can write anew", remedy)) from error
+    _distribute(query, session, wanted)
     return wanted
+
+
+def _distribute(query: QueryPlan, session: SparkSession, tasks: int) -> None:
+    """Distribute the state over so many tasks, or end what has begun to do so."""
+    _log.warning("the state of %s is distributed over %d tasks", query.plan.name, tasks)
+    # Spark makes the coordinator of its state stores along with this. Else they ask for one that there is not, if no
+    # query has run before.
+    _ = session.streams.active
+    try:
+        session._streamingCheckpointManager.repartition(str(query.checkpoint.absolute()), tasks)
+    except (PySparkException, Py4JJavaError) as error:
+        wrong = f"Spark cannot distribute the state in {query.folder} over {tasks} tasks: {reason(error)}"
+        remedy = "leave out spark_shuffle_partitions: the query goes on as before if nothing was written yet"
+        raise SystemProblem(explain(wrong, "a checkpoint that Spark can write anew", remedy)) from error

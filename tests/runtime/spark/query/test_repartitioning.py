@@ -16,8 +16,9 @@ from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.spark.key_buckets import KeyBuckets
-from fluvial.runtime.spark.query.checkpoint_log import shuffle_partitions
+from fluvial.runtime.spark.query.checkpoint_log import DONE, last_batch, shuffle_partitions
 from fluvial.runtime.spark.query.repartitioning import check_tasks
+from fluvial.runtime.spark.query.session import session_for
 from fluvial.runtime.systems import LogSystem
 
 if TYPE_CHECKING:
@@ -61,6 +62,35 @@ def test_state_is_kept_whatever_the_number_of_tasks(tmp_path: Path, spark: "Spar
     assert seen == [16, 2, 2, 16]
     written = [msgspec.json.decode(value or b"") for _, value, _, _ in contents(system, "out")]
     assert sorted(written) == sorted(f"k{number} {times}" for number in range(KEYS) for times in (1, 2, 3, 4))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("tasks", [None, 2])
+def test_a_change_of_the_tasks_that_was_cut_off_is_ended_by_the_next_run(
+    tmp_path: Path, spark: "SparkSession", caplog: pytest.LogCaptureFixture, tasks: int | None
+) -> None:
+    """Whatever number this run is told: Spark goes on with no query before."""
+    system = LogSystem(tmp_path / "log", fsync=False)
+    records: list[Record] = [(f"k{number}".encode(), b"1", number, ()) for number in range(KEYS)]
+    write_streams(system, {"in": [records]})
+
+    def once(tasks: int | None) -> None:
+        settings = Settings(spark_buckets=16, spark_shuffle_partitions=tasks)
+        run(counting(), engine="spark", system=system, until="caught-up", settings=settings, spark=spark)
+
+    once(2)
+    (checkpoint,) = (tmp_path / "log" / "spark" / "p").glob("*/*/spark")
+    with session_for(spark) as session:
+        session._streamingCheckpointManager.repartition(str(checkpoint), 8)
+    for name in (str(last_batch(checkpoint, DONE)), f".{last_batch(checkpoint, DONE)}.crc"):
+        (checkpoint / DONE / name).unlink(missing_ok=True)
+    append(system, "in", 0, records)
+    once(tasks)
+    assert "was ended while state was distributed over 8 tasks" in caplog.text
+    assert shuffle_partitions(checkpoint) == (8 if tasks is None else tasks)
+    written = [msgspec.json.decode(value or b"") for _, value, _, _ in contents(system, "out")]
+    assert sorted(written) == sorted(f"k{number} {times}" for number in range(KEYS) for times in (1, 2))
 
 
 @pytest.mark.spark
