@@ -30,7 +30,7 @@ from ...systems.contract import StreamPartition
 from ...systems.kafka import BatchMarker, BatchMarkers, Cluster, KafkaRecordProducer
 from ..atomic_file import read, write
 from ..batch_report import BatchReport
-from ..query.checkpoint_log import PLANNED, logged_at
+from ..query.checkpoint_log import PLANNED, last_batch, logged_at
 from ..rows import Messages, TaskReport
 from ..worker.error_texts import checked_report
 from ..worker.output_partitions import OutputBlock, OutputPartitions
@@ -48,16 +48,23 @@ LONGEST = timedelta(minutes=5)
 FORGOTTEN_SECONDS = 24 * 3600
 """Brokers forget the markers of a query that stands still, after a week if they are not told otherwise."""
 
+_GROWN = (
+    "%s: there are more partitions than before batch %d was cut off; this run writes to those that there were, the "
+    "next one to all of them"
+)
+_log = logging.getLogger(__name__)
+
 _REPORT_SCHEMA = "report binary"
 _ARROW_SCHEMA = pa.schema([("report", pa.binary())])
 
 
 class TransactionsRecord(msgspec.Struct):
-    """What is stored beside the checkpoint: the partitions of outputs, in the order in which tasks share them, and the
-    number of tasks."""
+    """What is stored beside the checkpoint: the partitions of outputs, in the order in which tasks share them, the
+    number of tasks, and that of each stream's partitions, which earlier versions did not store."""
 
     places: list[StreamPartition] = []
     tasks: int = 0
+    streams: dict[str, int] = {}
 
 
 def output_partitions(
@@ -66,13 +73,19 @@ def output_partitions(
     """The partitions of these streams, shared by so many tasks. `file` has those of the run before.
 
     If that run has left a batch unfinished, each task writes the same partitions again. An attempt of that run which is
-    still alive then has the transactional id of the task that writes its partitions now, and one fences the other.
+    still alive then has the transactional id of the task that writes its partitions now, and one fences the other. And
+    each key goes to the partition that it had, even if its stream has more of them by now: a part of the batch may be
+    written.
     """
     before = read(file, TransactionsRecord) if file.exists() else TransactionsRecord()
     if before.tasks and unfinished is not None:
         tasks = before.tasks
+        grown = [name for name, count in streams.items() if count > before.streams.get(name, count)]
+        if grown:
+            _log.warning(_GROWN, ", ".join(grown), unfinished)
+        streams = {name: min(count, before.streams.get(name, count)) for name, count in streams.items()}
     partitions = OutputPartitions.of(streams, tasks, before.places)
-    write(file, msgspec.json.encode(TransactionsRecord(list(partitions.places), tasks)))
+    write(file, msgspec.json.encode(TransactionsRecord(list(partitions.places), tasks, dict(streams))))
     return partitions
 
 
@@ -130,12 +143,17 @@ class TransactionalSink:
         return self._target.partitions
 
     def check(self) -> None:
-        """Raise SystemProblem for a batch that was cut off so long ago that its markers may be gone."""
-        batch, target = self._again, self._target
-        if batch is None:
-            return
-        age = self._wall() / 1000 - logged_at(self._checkpoint, PLANNED, batch)
-        if age > FORGOTTEN_SECONDS and not target.markers().read(target.partitions.places):
+        """Raise SystemProblem where Kafka has the outputs of a batch that is not planned: the checkpoint is an old one,
+        and its batches may have other messages. So for a batch that was cut off so long ago that its markers may be
+        gone."""
+        batch, target, planned = self._again, self._target, last_batch(self._checkpoint, PLANNED)
+        # No task has fenced yet what a run before may have open.
+        markers = target.markers().read(target.partitions.places, settled=False)
+        for place, marker in markers.items():
+            if marker.batch > planned:
+                raise _older(target.group, planned, place, marker, self._checkpoint)
+        age = 0.0 if batch is None else self._wall() / 1000 - logged_at(self._checkpoint, PLANNED, batch)
+        if age > FORGOTTEN_SECONDS and not markers:
             wrong = (
                 f"batch {batch} of {target.group!r} was cut off {age / 3600:,.0f} hours ago, and Kafka has no marker "
             )
@@ -233,12 +251,7 @@ class SinkTask:
         """Raise SystemProblem unless what is written is what this attempt would write."""
         for (stream, partition), marker in written.items():
             if marker.batch > self._batch:
-                wrong = (
-                    f"batch {self._batch} of {self._target.group!r} begins, but {stream} [{partition}] has the outputs "
-                )
-                wrong += f"of batch {marker.batch} already"
-                remedy = "put back the checkpoint as the last run left it, or start over with fluvial reset --all"
-                raise SystemProblem(explain(wrong, "a checkpoint that is as new as its outputs", remedy))
+                raise _older(self._target.group, self._batch, (stream, partition), marker)
             if marker.digest != self._digests.get((stream, partition), 0) & _WORD:
                 wrong = (
                     f"batch {self._batch} of {self._target.group!r} is run again after a crash, and would write other "
@@ -247,6 +260,15 @@ class SinkTask:
                 expected = "functions that return the same for the same messages"
                 remedy = "run once with the guarantee at_least_once, by which the whole batch is written again"
                 raise SystemProblem(explain(wrong, expected, remedy))
+
+
+def _older(group: str, batch: int, place: StreamPartition, marker: BatchMarker, at: object = None) -> SystemProblem:
+    """The error for a checkpoint that is older than its outputs: it has come up to this batch."""
+    wrong = f"the checkpoint of {group!r} has come to batch {batch}, but {place[0]} [{place[1]}] has the outputs of "
+    wrong += f"batch {marker.batch} already"
+    remedy = "put back the checkpoint as the last run left it, or start over with fluvial reset --all; see that no "
+    remedy += "other run uses a copy of it"
+    return SystemProblem(explain(wrong, "a checkpoint that is as new as its outputs", remedy, at))
 
 
 _WORD = (1 << 64) - 1

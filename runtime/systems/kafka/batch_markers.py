@@ -48,10 +48,13 @@ class BatchMarkers:
     def __init__(self, cluster: Cluster, group: str) -> None:
         self._settings, self._group = cluster.settings, group
         self._requests = RequestClient(cluster.settings, cluster.machine)
-        self._make = _maker(group)
+        self._make, self._make_early = (
+            _maker(group, isolation) for isolation in ("read_committed", "read_uncommitted")
+        )
 
-    def read(self, places: Collection[StreamPartition]) -> dict[StreamPartition, BatchMarker]:
-        """The markers of those of these partitions that have one. It waits for transactions that are being committed.
+    def read(self, places: Collection[StreamPartition], *, settled: bool = True) -> dict[StreamPartition, BatchMarker]:
+        """The markers of those of these partitions that have one. It waits for transactions with a marker that are
+        open; unless it is to be `settled`: then those of transactions that have ended are read.
 
         Raises SystemProblem for an offset of the group that is no marker, and where the cluster does not answer.
         """
@@ -60,7 +63,8 @@ class BatchMarkers:
         def send(client: Consumer, seconds: float) -> list[TopicPartition]:
             return client.committed(wanted, timeout=seconds)
 
-        found = self._requests.request_by(self._make, f"tell the offsets of the group {self._group!r}", send)
+        make = self._make if settled else self._make_early
+        found = self._requests.request_by(make, f"tell the offsets of the group {self._group!r}", send)
         return {(one.topic, one.partition): self._marker(one) for one in found if one.offset >= 0}
 
     def _marker(self, place: TopicPartition) -> BatchMarker:
@@ -89,8 +93,8 @@ def offsets(
     ]
 
 
-def _maker(group: str) -> Any:
+def _maker(group: str, isolation: str) -> Any:
     def make(settings: KafkaSettings, monitor: ConnectionMonitor) -> Consumer:
-        return consumer_client(settings, monitor, **{"group.id": group, "isolation.level": "read_committed"})
+        return consumer_client(settings, monitor, **{"group.id": group, "isolation.level": isolation})
 
     return make

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from engines.targets import contents
-from explained import assert_explains
+from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, SystemProblem, UsageError
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
@@ -111,7 +111,7 @@ def test_what_another_attempt_has_open_is_dropped(sink: Sink) -> None:
 
 def test_a_checkpoint_that_is_older_than_its_outputs_is_refused(sink: Sink) -> None:
     sink.write(5, [b"1"])
-    with pytest.raises(SystemProblem, match=r"batch 4 of .* has the outputs of batch 5 already"):
+    with pytest.raises(SystemProblem, match=r"has come to batch 4, but .* has the\s+outputs of batch 5 already"):
         sink.write(4, [b"1"])
 
 
@@ -170,6 +170,19 @@ def test_a_batch_that_was_cut_off_is_shared_among_tasks_as_it_was(tmp_path: Path
     assert shared(tmp_path, checkpoint, {"a": 1, "b": 4}, 8).tasks == 8
 
 
+def test_a_batch_that_was_cut_off_goes_to_the_partitions_that_there_were(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = planned(tmp_path, age_hours=1)
+    shared(tmp_path, checkpoint, {"b": 3}, 2)
+    again = shared(tmp_path, checkpoint, {"a": 1, "b": 4}, 2)
+    assert again.streams == {"a": 1, "b": 3}
+    assert "b: there are more partitions than before batch 0 was cut off" in caplog.text
+    assert shared(tmp_path, checkpoint, {"a": 1, "b": 2}, 2).streams == {"a": 1, "b": 2}, "made anew, with fewer"
+    (checkpoint / "commits" / "0").touch()
+    assert shared(tmp_path, checkpoint, {"a": 1, "b": 4}, 2).streams == {"a": 1, "b": 4}
+
+
 def test_an_attempt_that_wakes_up_after_a_run_with_other_tasks_has_begun_writes_nothing_twice(
     broker: Broker, topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -199,6 +212,31 @@ def test_a_batch_whose_markers_kafka_may_have_forgotten_is_refused(sink: Sink, t
         made.check()
     sink.write(0, [b"1"])
     made.check()
+
+
+@pytest.mark.parametrize("cut_off", [0, None])
+def test_a_checkpoint_that_was_put_back_is_refused_before_it_writes(
+    sink: Sink, tmp_path: Path, cut_off: int | None
+) -> None:
+    checkpoint = planned(tmp_path, age_hours=1)
+    made = TransactionalSink(sink.target, checkpoint, tmp_path / "counted", cut_off)
+    sink.write(0, [b"1"])
+    made.check()
+    sink.write(1, [], [b"2"])
+    error = error_of(made.check, SystemProblem)
+    assert_explains(error, "has come to batch 0, but", None, "a checkpoint that is as new as its outputs", "put back")
+    assert f"{sink.topic} [1] has the outputs of batch 1 already" in str(error)
+
+
+def test_a_check_at_the_start_does_not_wait_for_what_a_run_before_has_open(sink: Sink, tmp_path: Path) -> None:
+    zombie = sink.target.producer(0)
+    zombie.begin()
+    zombie.send(sink.topic, 0, records([b"1"]))
+    zombie.mark(sink.target.markers(), {(sink.topic, 0): BatchMarker(0, 1)})
+    began = time.monotonic()
+    TransactionalSink(sink.target, planned(tmp_path, age_hours=1), tmp_path / "counted", 0).check()
+    assert time.monotonic() - began < 5
+    zombie.close()
 
 
 @pytest.mark.parametrize("guarantee", get_args(Guarantee))
