@@ -14,8 +14,9 @@ V_contra = TypeVar("V_contra", contravariant=True)
 
 
 class BatchPart(Struct, frozen=True):
-    """The part of a batch that a task of Spark's writes to a sink: of the sink `operator`, by task number `partition`,
-    in batch number `batch` of the query with this unique name. What a task writes that runs again has the same part.
+    """The part of a batch that a task of Spark's writes to a sink: of the sink `operator`, in batch number `batch` of
+    the query with this unique name. `partition` is the number of the source partition among those that the sink's stage
+    reads; behind a shuffle, that of the task. What a task writes that runs again has the same part.
 
     >>> BatchPart("1f0c", 7, 3, "archive").batch
     7

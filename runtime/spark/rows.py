@@ -37,6 +37,9 @@ Row = tuple[int, int, bytes]
 BLOCK_BYTES = 1 << 20
 """A block larger than this is split, if it has more than one message."""
 
+TASK_BITS = 40
+"""Where several tasks are one producer, positions have the number of the task above so many bits."""
+
 ARROW_BYTES = 64 << 20
 """Most bytes of rows that Spark passes to Python in one Arrow batch."""
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
@@ -12,7 +13,8 @@ from explained import error_of
 from fluvial.dsl import BatchPart, Message, MessageError, Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.systems import LogSystem
+from fluvial.runtime.systems import KafkaSystem, LogSystem
+from kafka.broker import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,3 +79,27 @@ def test_a_batch_that_is_run_again_writes_its_parts_anew(spark: "SparkSession", 
     for id in ("early", "late"):
         written = [line for file in folder.glob(f"*-{id}") for line in file.read_text().split()]
         assert sorted(written, key=int) == [str(number) for number in range(20)]
+
+
+@pytest.mark.kafka
+def test_a_batch_of_kafka_that_is_run_again_writes_its_parts_anew(
+    broker: Broker, spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Only one partition has messages for the sink: what another number had before would stay."""
+    name, folder, system = f"p{uuid4().hex[:8]}", tmp_path / "files", KafkaSystem(broker.address)
+    folder.mkdir()
+    write(system, {f"{name}.in": [[(b"k", b"%d" % part, 0, ())] for part in (1, 1, 19)]})
+    pipeline = Pipeline(name)
+    texts = pipeline.stream(f"{name}.in", value=str)
+    texts.filter(lambda text: text == "19").sink(Files(folder), id="early")
+    keyed = texts.partition_by(lambda text: text, id="by-text", key_type=str).deduplicate(timedelta(1), id="once")
+    keyed.map(FailsOnce(tmp_path / "failed")).send_to(f"{name}.out")
+
+    def once() -> None:
+        settings = Settings(spark_buckets=2, state_dir=str(tmp_path / "state"))
+        run(pipeline, engine="spark", system=system, until="end", settings=settings, spark=spark)
+
+    assert "as told" in str(error_of(once, MessageError))
+    assert len(list(folder.iterdir())) == 1
+    once()
+    assert [file.read_text() for file in folder.iterdir()] == ["19\n"]

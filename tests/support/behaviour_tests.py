@@ -179,7 +179,6 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/spark/batch_times.py": ("tests/runtime/spark/worker/test_output_router.py",),
     "runtime/spark/connectors/kafka.py": ("tests/spark_engine/test_on_kafka.py",),
     "runtime/spark/connectors/kafka_format.py": ("tests/spark_engine/test_on_kafka.py",),
-    "runtime/spark/connectors/kafka_sink.py": ("tests/spark_engine/test_on_kafka.py",),
     "runtime/spark/connectors/written_counts.py": ("tests/spark_engine/test_on_kafka.py",),
     "runtime/spark/connectors/log.py": (
         "tests/runtime/spark/query/test_checkpoint_removal.py",
@@ -230,7 +229,6 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/spark/worker/page_deltas.py": ("tests/runtime/spark/worker/test_state_pages.py",),
     "runtime/spark/worker/page_index.py": ("tests/runtime/spark/worker/test_state_pages.py",),
     "runtime/spark/worker/page_views.py": ("tests/runtime/spark/worker/test_state_pages.py",),
-    "runtime/spark/worker/source_level.py": ("tests/runtime/spark/lowering/test_lowering.py",),
     "runtime/spark/worker/task_sinks.py": ("tests/runtime/spark/worker/test_output_router.py",),
     "runtime/state/read_only.py": ("tests/runtime/state/test_rocksdb.py",),
     "runtime/systems/errors.py": ("tests/runtime/systems/test_memory.py", "tests/systems/test_publishing_contract.py"),

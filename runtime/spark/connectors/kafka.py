@@ -135,7 +135,9 @@ class KafkaConnection:
         streams = {stream.name: stream.partitions for stream in written}
         settings = settings_text(self._kafka.settings)
         if not query.once or not streams:
-            outputs = KafkaOutputs(streams, settings, query.group if query.ids else "")
+            # Calls end in any order, and so their results come.
+            calls = any(operator.async_call is not None for operator in query.plan.pipeline.operators)
+            outputs = KafkaOutputs(streams, settings, query.group if query.ids else "", by_content=calls)
             return CountingSink(outputs, counts_file(query))
         context = session.sparkContext
         if context.getConf().get(_SPECULATION, "false") == "true":

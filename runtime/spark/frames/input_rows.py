@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from ....dsl.errors import PipelineError
 from ....dsl.message import Record
@@ -90,9 +91,15 @@ def _through_level_zero(
         source = _source(plan, stream)
         span = _span(backfill, source, table_streams(plan))
         with outputs() as output:
-            yield from map(made, level_zero(shipped, stream, 0, _record_batches(source, batches, span), output))
+            records = _record_batches(source, batches, span)
+            yield from map(made, level_zero(shipped, stream, 0, records, output, task=_task()))
 
     return read
+
+
+def _task() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
 
 
 def _record_batches(source: Source, batches: _Batches, span: tuple[int, int] | None) -> Iterator[RecordBatch]:

@@ -16,16 +16,23 @@ class RowRouter:
     """Turns the outputs of one stage's task into rows.
 
     `producer` is the number under which readers sort the messages. `label` is the address of rows that leave the query.
-    `output` takes the messages that leave it, and `sinks` those for sinks.
+    `output` takes the messages that leave it, and `sinks` those for sinks. The `first` message has this position.
     """
 
     def __init__(
-        self, shipped: ShippedPlan, stage: str, producer: int, label: int, output: Output, sinks: TaskSinks
+        self,
+        shipped: ShippedPlan,
+        stage: str,
+        producer: int,
+        label: int,
+        output: Output,
+        sinks: TaskSinks,
+        first: int = 0,
     ) -> None:
         self._bundle, _ = unpack(shipped)
         self._producer, self._label = producer, label
         self._output, self._sinks = output, sinks
-        self._position = 0
+        self._position = first
         self._routes = OutputRoutes(self._bundle.plan, stage)
         # 0 is level 0, where it forwards messages.
         self._stage = 1 + [planned.id for planned in self._bundle.plan.stages].index(stage)

@@ -25,7 +25,7 @@ from ..counts import Counts
 from ..lowering.levels import producer_number
 from ..lowering.packaging import PlanBundle, unpack
 from ..lowering.shipped_plan import ShippedPlan
-from ..rows import Messages, Row, by_bucket, messages_of
+from ..rows import TASK_BITS, Messages, Row, by_bucket, messages_of
 from .error_texts import sendable_errors
 from .output_router import RowRouter
 from .outputs import Output, as_rows, frame_rows, report_row
@@ -35,6 +35,10 @@ from .worker_process import this_process
 
 MOST_RECORDS, MOST_BYTES = 50_000, 16 << 20
 """At about so many records of a partition, or bytes of their values, level 0 makes rows of them."""
+
+
+_TASKS = 1 << 20
+"""Numbers from here on are those of tasks, and no source partition has them."""
 
 
 class _SourcePartition(Protocol):
@@ -56,16 +60,17 @@ def level_zero(
     batches: Iterable[RecordBatch],
     output: Output = as_rows,
     most: int = MOST_RECORDS,
+    task: int | None = None,
 ) -> Iterator[list[Row]]:
     """Process what one of Spark's batches holds of a source partition, and yield the rows for later levels, those of
-    `most` records at a time."""
+    `most` records at a time. `task` is the number of the task where several read the partition."""
     bundle, _ = unpack(shipped)
     forwarded = stream in bundle.levels.forwarded
     with sendable_errors(bundle.plan.name), StageFeeder() as feeder, ExitStack() as stack:
         source_partition: _SourcePartition = (
-            _ForwardedPartition(bundle, stream, partition, output)
+            _ForwardedPartition(bundle, stream, partition, output, task)
             if forwarded
-            else _ProcessedPartition(shipped, bundle, stream, partition, output, stack)
+            else _ProcessedPartition(shipped, bundle, stream, partition, output, stack, task)
         )
         for batch in _gathered(batches, most):
             rows: list[Row] = []
@@ -106,6 +111,18 @@ def _watermark_to_report(stream: str, partition: int, watermark: int) -> dict[st
     return {f"{stream}/{partition}": watermark} if watermark > START else {}
 
 
+def _first_position(task: int | None) -> int:
+    """The position of the first output of a task. Those of several tasks that are one producer are not the same."""
+    return 0 if task is None else task << TASK_BITS
+
+
+def _forwarded_number(bundle: PlanBundle, stream: str, partition: int) -> int:
+    """The number of a source partition among all of sources that level 0 forwards: each is a producer of dead
+    letters."""
+    names = sorted(bundle.levels.forwarded)
+    return sum(bundle.levels.producers[name] for name in names[: names.index(stream)]) + partition
+
+
 class _ProcessedPartition:
     """A source partition that a stage without state processes at level 0."""
 
@@ -117,6 +134,7 @@ class _ProcessedPartition:
         partition: int,
         output: Output,
         stack: ExitStack,
+        task: int | None,
     ) -> None:
         stage = next(stage for stage in bundle.plan.stages if stream in stage.inputs)
         producer = producer_number(bundle.plan, stage, stream, partition)
@@ -127,8 +145,11 @@ class _ProcessedPartition:
                 self._task.inputs.end(other)
         # What leaves the query passes through all shuffles: any bucket will do.
         self._label = bundle.buckets.labels[producer % bundle.buckets.count]
-        self._sinks = TaskSinks(shipped, stack)
-        self._router = RowRouter(shipped, stage.id, producer, self._label, output, self._sinks)
+        # Not the number of the task: Spark's connector to Kafka gives the partitions of a batch that is run again to
+        # its tasks in another order.
+        self._sinks = TaskSinks(shipped, stack, producer if task is None else _TASKS + task)
+        first = _first_position(task)
+        self._router = RowRouter(shipped, stage.id, producer, self._label, output, self._sinks, first)
 
     def process(self, feeder: StageFeeder, offsets: Sequence[int], records: Sequence[Record], rows: list[Row]) -> None:
         self._read += len(records)
@@ -145,8 +166,9 @@ class _ProcessedPartition:
 class _ForwardedPartition:
     """A source partition that a stage with state reads at a later level. Level 0 only reads the messages' times."""
 
-    def __init__(self, bundle: PlanBundle, stream: str, partition: int, output: Output) -> None:
+    def __init__(self, bundle: PlanBundle, stream: str, partition: int, output: Output, task: int | None) -> None:
         self._bundle, self._stream, self._partition, self._output = bundle, stream, partition, output
+        self._first = _first_position(task)
         self._label = bundle.buckets.labels[partition % bundle.buckets.count]
         pipeline = bundle.plan.pipeline
         self._source = next(source for source in pipeline.sources if source.stream == stream)
@@ -199,7 +221,9 @@ class _ForwardedPartition:
         if failures.dead_letters:
             letters = dead_letters(bundle.plan.name)
             totals.by_kind["written"] = {letters: len(failures.dead_letters)}
-            messages = messages_of(letters, self._partition, range(len(failures.dead_letters)), failures.dead_letters)
+            producer, first = _forwarded_number(bundle, self._stream, self._partition), self._first
+            positions = range(first, first + len(failures.dead_letters))
+            messages = messages_of(letters, producer, positions, failures.dead_letters)
             if letters in bundle.frames:
                 rows.extend(frame_rows(messages, self._label))
             else:

@@ -11,13 +11,14 @@ from .worker_process import this_process
 
 
 class TaskSinks:
-    """The sinks of a plan in one task. Where the task fails, `stack` closes those that it has written to."""
+    """The sinks of a plan in one task. Where the task fails, `stack` closes those that it has written to. `part` is the
+    number of the part of a batch that the task writes, None for that of the task."""
 
-    def __init__(self, shipped: ShippedPlan, stack: ExitStack) -> None:
+    def __init__(self, shipped: ShippedPlan, stack: ExitStack, part: int | None = None) -> None:
         self._shipped = shipped
         self._used: dict[str, ToldSink] = {}
         self._held = 0
-        self._batch = batch_of_task()
+        self._batch, self._part = batch_of_task(), part
         stack.push(self._left)
 
     def write(self, name: str, sink: ToldSink, messages: list[Any]) -> None:
@@ -26,7 +27,8 @@ class TaskSinks:
             this_process().open_sink(self._shipped, sink)
             self._used[name] = sink
             if self._batch is not None:
-                sink.begin(BatchPart(*self._batch, name))
+                query, batch, task = self._batch
+                sink.begin(BatchPart(query, batch, task if self._part is None else self._part, name))
         sink.write(messages)
         self._held += len(messages)
         if self._held >= MOST_IN_SINKS:
