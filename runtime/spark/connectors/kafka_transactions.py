@@ -27,6 +27,7 @@ from ....dsl.validation import explain
 from ...process.clock import wall_clock
 from ...state.checkpoint_path import CheckpointPath
 from ...systems.contract import StreamPartition
+from ...systems.errors import Fenced
 from ...systems.kafka import BatchMarker, BatchMarkers, Cluster, KafkaRecordProducer
 from ..atomic_file import read, write
 from ..batch_report import BatchReport
@@ -224,28 +225,35 @@ class SinkTask:
         return report
 
     def _write(self, blocks: Iterator[OutputBlock]) -> None:
+        with closing(self._target.producer(self._number)) as producer:
+            try:
+                self._write_by(producer, blocks)
+            except Fenced as fenced:
+                # As an error that the driver knows.
+                raise (fenced.lapsed if producer.is_overdue else SystemProblem(str(fenced))) from fenced
+
+    def _write_by(self, producer: KafkaRecordProducer, blocks: Iterator[OutputBlock]) -> None:
         target = self._target
-        with closing(target.producer(self._number)) as producer:
-            # Read behind the fence: no attempt before can commit any more.
-            markers = target.markers().read(target.partitions.of_task(self._number))
-            written = {place: marker for place, marker in markers.items() if marker.batch >= self._batch}
-            producer.begin()
-            for place, block in blocks:
-                assert place is not None
-                assert isinstance(block, Messages)
-                records = block.records()
-                self._digests[place] = self._digests.get(place, 0) + _digest(records)
-                if place not in written:
-                    producer.send(*place, records)
-            self._check(written)
-            marked = {
-                place: BatchMarker(self._batch, digest & _WORD)
-                for place, digest in self._digests.items()
-                if place not in written
-            }
-            if marked:
-                producer.mark(target.markers(), marked)
-                producer.commit()
+        # Read behind the fence: no attempt before can commit any more.
+        markers = target.markers().read(target.partitions.of_task(self._number))
+        written = {place: marker for place, marker in markers.items() if marker.batch >= self._batch}
+        producer.begin()
+        for place, block in blocks:
+            assert place is not None
+            assert isinstance(block, Messages)
+            records = block.records()
+            self._digests[place] = self._digests.get(place, 0) + _digest(records)
+            if place not in written:
+                producer.send(*place, records)
+        self._check(written)
+        marked = {
+            place: BatchMarker(self._batch, digest & _WORD)
+            for place, digest in self._digests.items()
+            if place not in written
+        }
+        if marked:
+            producer.mark(target.markers(), marked)
+            producer.commit()
 
     def _check(self, written: dict[StreamPartition, BatchMarker]) -> None:
         """Raise SystemProblem unless what is written is what this attempt would write."""

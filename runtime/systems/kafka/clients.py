@@ -169,7 +169,7 @@ def producer_client(
 ) -> Producer:
     """A client that writes. `longest` bounds the time of a transaction that meets no errors. Without `once` the client
     may write a record twice. `batch` is how many bytes of several records it puts into one, unless the user says."""
-    patience = max(1_000, int(1000 * settings.give_up_after))
+    patience = _patience(settings) // timedelta(milliseconds=1)
     conf: dict[str, Any] = {
         **_COMMON,
         **_PRODUCER,
@@ -183,12 +183,24 @@ def producer_client(
     conf["delivery.timeout.ms"] = patience
     if transactional_id is not None:
         conf["transactional.id"] = transactional_id
-        # A transaction must outlast an outage of `give_up_after`, and the work of `longest` besides.
-        needed = patience + max(60_000, longest // timedelta(milliseconds=1))
-        conf["delivery.timeout.ms"] = min(patience, int(conf.setdefault("transaction.timeout.ms", needed)))
+        conf["transaction.timeout.ms"] = transaction_timeout(settings, longest) // timedelta(milliseconds=1)
+        conf["delivery.timeout.ms"] = min(patience, conf["transaction.timeout.ms"])
     # The client requires linger.ms to be shorter than the delivery timeout.
     conf["linger.ms"] = min(float(conf["linger.ms"]), conf["delivery.timeout.ms"] - 1)
     return _client(Producer, conf, settings)
+
+
+def transaction_timeout(settings: KafkaSettings, longest: timedelta) -> timedelta:
+    """How long brokers leave a transaction open: as long as the user says, else for an outage of `give_up_after`, and
+    for the work of `longest` besides."""
+    chosen = settings.conf.get("transaction.timeout.ms")
+    if chosen is not None:
+        return timedelta(milliseconds=int(str(chosen)))
+    return _patience(settings) + max(timedelta(minutes=1), longest)
+
+
+def _patience(settings: KafkaSettings) -> timedelta:
+    return max(timedelta(seconds=1), timedelta(seconds=settings.give_up_after))
 
 
 def _connection_settings(settings: KafkaSettings, monitor: ConnectionMonitor) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ....dsl.message import Record
 from ....dsl.validation import explain
 from ..contract import StreamPartition
 from .batch_markers import BatchMarker, BatchMarkers, offsets
-from .clients import LOG, ConnectionMonitor, producer_client
+from .clients import LOG, ConnectionMonitor, producer_client, transaction_timeout
 from .cluster import Cluster, KnownTopics
 from .errors import FENCED, GONE, PURGED, RETRIED, TRANSIENT, fenced, out_of_reach, refused
 from .record_limits import batch_of
@@ -69,6 +69,7 @@ class KafkaRecordProducer:
         self._topics = KnownTopics(cluster)
         self._failed: FluvialError | None = None
         self._in_transaction = False
+        self._open_within, self._began = transaction_timeout(settings, longest).total_seconds(), 0.0
         self._purged: KafkaError | None = None
         self._closed = False
         self._unserved = 0
@@ -158,7 +159,12 @@ class KafkaRecordProducer:
             expected = "a producer that has a transactional id, and no open transaction"
             raise UsageError(explain(wrong, expected, "call begin() once for each commit()"))
         self._insist("begin a transaction", lambda _: self._client.begin_transaction())
-        self._in_transaction = True
+        self._in_transaction, self._began = True, self._machine.clock()
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the transaction has been open for longer than brokers leave it open: they may have ended it."""
+        return self._in_transaction and self._machine.clock() - self._began > self._open_within
 
     def mark(self, markers: BatchMarkers, batch: Mapping[StreamPartition, BatchMarker]) -> None:
         """Flush, and add markers of a batch to the open transaction."""

@@ -10,6 +10,8 @@ from uuid import uuid4
 
 import pytest
 
+from waiting import wait_until
+
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from engines.targets import contents
@@ -133,6 +135,25 @@ def test_a_task_that_gets_a_part_of_its_rows_leaves_nothing(sink: Sink) -> None:
     assert sink.visible == []
     sink.write(0, [b"1", b"2"], again=True)
     assert sink.visible == [b"1", b"2"]
+
+
+def test_a_transaction_that_has_taken_too_long_says_so(broker: Broker, topic: Callable[..., str]) -> None:
+    """Brokers end it, and refuse what comes as if another producer had the id."""
+    made = Sink(broker, topic(2))
+    system = KafkaSystem(broker.address, conf={"transaction.timeout.ms": 1000})
+    target = KafkaTarget(settings_text(system.settings), made.target.group, made.target.partitions)
+
+    def slow() -> Iterator[OutputBlock]:
+        first, second = made.blocks([b"1"], [b"2"])
+        yield first
+        place = made.topic, 0
+        # The record, and the broker's note that its transaction is aborted.
+        wait_until(lambda: target.cluster().offsets.log_ends([place])[place] == 2, "the end of the transaction", 60)
+        yield second
+
+    error = error_of(lambda: SinkTask(target, 0, 0).write(slow()), SystemProblem)
+    assert_explains(error, "was open for longer than its transaction.timeout.ms", None, "", "start it again")
+    assert made.visible == []
 
 
 def test_an_offset_of_another_program_is_no_marker(sink: Sink) -> None:
