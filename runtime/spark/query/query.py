@@ -13,6 +13,8 @@ import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ....dsl.errors import SystemProblem
+from ....dsl.validation import explain
 from ....planner.plan import Plan, PlannedStage
 from ....planner.settings import Settings
 from ...data_frames.bindings import NO_DATA_FRAMES, DataFrames
@@ -101,6 +103,23 @@ def group_of(plan: Plan, folder: CheckpointPath) -> str | None:
     return _group(plan, _name_in(file)) if file.exists() else None
 
 
+def check_own(query: QueryPlan) -> None:
+    """Raise SystemProblem if the checkpoint of a query that runs was removed, or is another one by now. Where no lock
+    keeps a reset away, a query would go on and write beside the run after it."""
+    try:
+        name = _name_in(query.folder / "identity")
+    except FileNotFoundError:
+        name = ""
+    if _group(query.plan, name) != query.group:
+        wrong = (
+            f"the checkpoint in {query.folder} of pipeline {query.plan.name!r} is not the one that this run has begun "
+        )
+        wrong += "with: it was removed or replaced meanwhile"
+        remedy = "stop a run before its checkpoint is reset, moved or put back; then reset it again, and start anew"
+        expected = "a checkpoint that nobody touches while its query runs"
+        raise SystemProblem(explain(wrong, expected, remedy, query.plan.pipeline.origin))
+
+
 def _identity(folder: CheckpointPath) -> str:
     """The unique name of the checkpoint in a folder. A new checkpoint in the same folder has another name."""
     file = folder / "identity"
@@ -180,7 +199,7 @@ def start_query(
         rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
     writer = (
         observed(rows, query)
-        .writeStream.foreachBatch(_runner(sink, session, own, sizer, statuses[query.group]))
+        .writeStream.foreachBatch(_runner(query, sink, session, own, sizer, statuses[query.group]))
         .outputMode("append")
         .queryName(query.group)
         .option("checkpointLocation", str(query.checkpoint.absolute()))
@@ -192,12 +211,18 @@ def start_query(
 
 
 def _runner(
-    sink: BatchSink, session: SparkSession, times: QueryTimes | None, sizer: BatchSizer | None, status: QueryStatus
+    query: QueryPlan,
+    sink: BatchSink,
+    session: SparkSession,
+    times: QueryTimes | None,
+    sizer: BatchSizer | None,
+    status: QueryStatus,
 ) -> "Callable[[DataFrame, int], None]":
     """What Spark calls with each batch, in the thread that begins the jobs of the batch."""
 
     def run(rows: "DataFrame", batch: int) -> None:
         began = time.monotonic()
+        check_own(query)
         if times is not None:
             tell(session.sparkContext, times.begin(batch))
         with status.in_batch(batch, {} if times is None else times.watermarks):
