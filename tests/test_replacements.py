@@ -33,6 +33,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "runtime/process/test_signals.py": ("", SHORTER),
     "runtime/spark/query/test_checkpoint_record.py": ("a run that ends before it needs Spark", ""),
     "runtime/spark/query/test_session.py": ("Spark's own start, and the session that it has then", ""),
+    "runtime/spark/worker/test_source_level.py": ("tasks of Spark's", ""),
     "runtime/spark/worker/test_state_pages.py": ("", SMALLER),
     "runtime/spark/worker/test_worker_process.py": ("a machine that has no room for a loop", SHORTER),
     "runtime/test_open_resources.py": ("", SHORTER),

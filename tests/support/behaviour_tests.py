@@ -228,7 +228,6 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/state/read_only.py": ("tests/runtime/state/test_rocksdb.py",),
     "runtime/systems/errors.py": ("tests/runtime/systems/test_memory.py", "tests/systems/test_publishing_contract.py"),
     "runtime/state/checkpoint_path.py": ("tests/runtime/spark/test_hadoop_path.py",),
-    "runtime/systems/kafka/batch_markers.py": ("tests/runtime/spark/connectors/test_kafka_transactions.py",),
     "runtime/systems/kafka/cluster.py": ("tests/systems/test_broker_outages.py",),
     "runtime/systems/kafka/errors.py": (
         "tests/runtime/systems/kafka/test_requests.py",

@@ -4,7 +4,7 @@ A marker is an offset of a consumer group, whose metadata say which batch it was
 that has the records of the batch, so both are there or neither. No topic is needed for it, and one request reads it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ from .clients import ConnectionMonitor, consumer_client
 from .cluster import Cluster
 from .requests import RequestClient
 from .settings import KafkaSettings
+
+
+MakeConsumer = Callable[..., Consumer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +48,10 @@ class BatchMarker:
 class BatchMarkers:
     """Reads the markers of a consumer group, and adds them to transactions."""
 
-    def __init__(self, cluster: Cluster, group: str) -> None:
+    def __init__(self, cluster: Cluster, group: str, make: MakeConsumer = consumer_client) -> None:
         self._settings, self._group = cluster.settings, group
         self._requests = RequestClient(cluster.settings, cluster.machine)
-        self._make, self._make_early = (
-            _maker(group, isolation) for isolation in ("read_committed", "read_uncommitted")
-        )
+        self._make, self._make_early = _maker(make, group, "read_committed"), _maker(make, group, "read_uncommitted")
 
     def read(self, places: Collection[StreamPartition], *, settled: bool = True) -> dict[StreamPartition, BatchMarker]:
         """The markers of those of these partitions that have one. It waits for transactions with a marker that are
@@ -93,8 +94,8 @@ def offsets(
     ]
 
 
-def _maker(group: str, isolation: str) -> Any:
-    def make(settings: KafkaSettings, monitor: ConnectionMonitor) -> Consumer:
-        return consumer_client(settings, monitor, **{"group.id": group, "isolation.level": isolation})
+def _maker(make: MakeConsumer, group: str, isolation: str) -> Any:
+    def made(settings: KafkaSettings, monitor: ConnectionMonitor) -> Consumer:
+        return make(settings, monitor, **{"group.id": group, "isolation.level": isolation})
 
-    return make
+    return made
