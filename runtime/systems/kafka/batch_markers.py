@@ -18,7 +18,6 @@ from .cluster import Cluster
 from .requests import RequestClient
 from .settings import KafkaSettings
 
-
 MakeConsumer = Callable[..., Consumer]
 
 
