@@ -204,7 +204,8 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
 
 
 class SinkTask:
-    """One task of the sink, in one batch. One that runs `again` looks for markers even if it has nothing to write."""
+    """One task of the sink, in one batch. One that is known to run `again` fences attempts before it even if it has
+    nothing to write."""
 
     def __init__(self, target: KafkaTarget, batch: int, number: int, *, again: bool = False) -> None:
         self._target, self._batch, self._number, self._again = target, batch, number, again
@@ -220,9 +221,17 @@ class SinkTask:
                 assert place is not None
                 # Reports come before messages.
                 self._write(chain([OutputBlock(place, block)], blocks))
-        if self._again and not self._digests and report.failure is None:
-            self._write(iter(()))
+        if not self._digests and report.failure is None:
+            self._write_nothing()
         return report
+
+    def _write_nothing(self) -> None:
+        """Raise SystemProblem if an attempt before has written something."""
+        if self._again:
+            self._write(iter(()))
+        else:
+            # Where Spark runs a whole stage again, for an executor is lost, it counts attempts from 0.
+            self._check(self._written())
 
     def _write(self, blocks: Iterator[OutputBlock]) -> None:
         with closing(self._target.producer(self._number)) as producer:
@@ -234,9 +243,7 @@ class SinkTask:
 
     def _write_by(self, producer: KafkaRecordProducer, blocks: Iterator[OutputBlock]) -> None:
         target = self._target
-        # Read behind the fence: no attempt before can commit any more.
-        markers = target.markers().read(target.partitions.of_task(self._number))
-        written = {place: marker for place, marker in markers.items() if marker.batch >= self._batch}
+        written = self._written()  # behind the fence: no attempt before can commit any more
         producer.begin()
         for place, block in blocks:
             assert place is not None
@@ -254,6 +261,11 @@ class SinkTask:
         if marked:
             producer.mark(target.markers(), marked)
             producer.commit()
+
+    def _written(self) -> dict[StreamPartition, BatchMarker]:
+        """The markers of this batch, and of later ones."""
+        markers = self._target.markers().read(self._target.partitions.of_task(self._number))
+        return {place: marker for place, marker in markers.items() if marker.batch >= self._batch}
 
     def _check(self, written: dict[StreamPartition, BatchMarker]) -> None:
         """Raise SystemProblem unless what is written is what this attempt would write."""
