@@ -17,7 +17,7 @@ from fluvial.runtime.systems import LogSystem
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
 
 BUCKETS = 512
 
@@ -61,9 +61,7 @@ def work(folder: Path, spark: "SparkSession", keys: int, tasks: int) -> list[int
     return records_read(spark, max(new, key=lambda stage: int(stage.shuffleReadRecords())))
 
 
-@pytest.mark.parametrize(
-    "tasks", [8, pytest.param(64, marks=pytest.mark.long), pytest.param(512, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("tasks", [8, 64, 512])
 def test_all_tasks_have_work(tmp_path: Path, spark: "SparkSession", tasks: int) -> None:
     read = work(tmp_path, spark, 20_000, tasks)
     assert len(read) == tasks

@@ -149,7 +149,6 @@ class ClusterRun:
         told = {"PYSPARK_SUBMIT_ARGS": f"{' '.join(words)} --jars {','.join(connector_jars())} pyspark-shell"}
         arguments = [sys.executable, cluster_pipelines.__file__, json.encode(order).decode()]
         environment = {**ENVIRONMENT, **runs.cluster.environment, **told}
-        self._before = runs.batches()
         with self._said.open("wb") as said:
             self.process = subprocess.Popen(arguments, env=environment, stdout=said, stderr=said)
 
@@ -164,8 +163,8 @@ class ClusterRun:
         return self._said.read_text(errors="replace")
 
     def reach(self, point: Point) -> None:
-        """Return once the run is there, counted from where it began or this was last called."""
-        runs, before = self.runs, self._before
+        """Return once the run is there, counted from where it is now."""
+        runs, before = self.runs, self.runs.batches()
 
         def is_there() -> bool:
             match point:
@@ -180,7 +179,6 @@ class ClusterRun:
 
         wait_until(lambda: is_there() or self.has_ended, f"a run is at {point!r}", PATIENCE)
         self.must_run()
-        self._before = runs.batches()
 
     @property
     def has_ended(self) -> bool:
@@ -192,11 +190,14 @@ class ClusterRun:
 
     def kill(self, part: DriverPart) -> None:
         """Kill the driver; one of its processes leaves the other to itself."""
-        processes = [] if self.has_ended else [self.process.pid, *below(self.process.pid)]
-        java = [process for process in processes if "deploy.SparkSubmit" in command(process)]
-        for process in {"all": processes, "python": processes[:1], "java": java}[part]:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        if not self.has_ended:
+            self.process.send_signal(signal.SIGSTOP)  # at once: it takes a while to find the others
+            processes = [self.process.pid, *below(self.process.pid)]
+            java = [process for process in processes if "deploy.SparkSubmit" in command(process)]
+            for process in {"all": processes, "python": processes[:1], "java": java}[part]:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            self.process.send_signal(signal.SIGCONT)
         self.process.wait(PATIENCE)
 
     def lose(self, part: ClusterPart, random: Random) -> None:
