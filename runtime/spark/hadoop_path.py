@@ -1,7 +1,8 @@
 """Files on the file systems that Spark knows by Hadoop: hdfs, s3a, abfs, dbfs and others.
 
-They are read and written through Spark's own manager of checkpoint files, with the access that Spark has. It writes
-each file at one stroke: on HDFS by renaming it, on stores that cannot rename by an upload that is ended or given up.
+They are read and written through Spark's own manager of checkpoint files, with the access that Spark has. On HDFS it
+writes each file at one stroke, by renaming it. On an object store it does so if Spark is given the manager that ends an
+upload or gives it up.
 """
 
 from collections.abc import Iterator
