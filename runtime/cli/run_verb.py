@@ -148,6 +148,7 @@ _SERVED = {
     ),
     "--output": ("raw",),
     "--containers": ("max_restarts", "on"),
+    "--engine spark": ("master", *(name for name in Settings.__struct_fields__ if name.startswith("spark_"))),
 }
 """Options that mean something beside another one alone, by that one."""
 
@@ -155,7 +156,12 @@ _SERVED = {
 def _refuse_idle(arguments: RunArguments) -> None:
     """Refuse an option that would be ignored without a word, because the one that it serves is missing."""
     usual = {field.name: field.default for field in fields(RunArguments)}
-    there = {"--input": arguments.inputs, "--output": arguments.outputs, "--containers": arguments.containers}
+    there = {
+        "--input": arguments.inputs,
+        "--output": arguments.outputs,
+        "--containers": arguments.containers,
+        "--engine spark": arguments.engine == "spark",
+    }
     for needed, names in _SERVED.items():
         given = [name for name in names if getattr(arguments, name) not in (usual[name], [])]
         if given and not there[needed]:

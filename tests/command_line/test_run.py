@@ -287,6 +287,8 @@ def test_two_things_on_standard_output(fluvial: Fluvial) -> None:
     ("words", "wrong", "expected"),
     [
         (["--master", "local[2]"], "--master without --engine spark", "--engine spark"),
+        (["--spark-batch-records", "10"], "--spark-batch-records without --engine spark", "--engine spark"),
+        (["--spark-message-ids"], "--spark-message-ids without --engine spark", "--engine spark"),
         (["--spark-conf", "spark.ui.enabled=false"], "--spark-conf without Spark", "--engine spark, or --on URL"),
     ],
 )
@@ -400,7 +402,7 @@ def test_an_option_that_would_be_ignored_is_refused(fluvial: Fluvial, option: tu
         (("--input", "word=f"), "write --input words=f"),
         (("--output", "count=-"), "write --output counts=-"),
         (("--containers", "2", "--container-id", "2"), "write --container-id 1"),
-        (("--master", "local[2]"), "write it too, or leave it out"),
+        (("--master", "local[2]"), "write --engine spark too, or leave out --master"),
         (("--kafka-conf", "conf"), "leave out --kafka-conf"),
         (("--columns", "a,b", "--input", "words=f"), "name the format csv, or leave out --columns"),
     ],

@@ -317,8 +317,6 @@ def _kind(pipeline: Pipeline, operator: ops.Operator) -> object:
 
 def _spark_arguments(options: RunOptions) -> None:
     """Pass settings of Spark to its launcher: those of a session cannot set the memory of the driver."""
-    if options.engine != "spark" and options.master:
-        raise wrong_option("--master", "without --engine spark", "--engine spark", "write it too, or leave it out")
     if options.engine != "spark" and options.on is None and options.spark_conf:
         remedy = "write one of them too, or leave it out"
         raise wrong_option("--spark-conf", "without Spark", "--engine spark, or --on URL", remedy)

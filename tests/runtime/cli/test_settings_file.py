@@ -61,6 +61,7 @@ def test_every_setting_of_spark_is_an_option_of_a_run() -> None:
     options = run_options(
         RunArguments(
             target="p.py",
+            engine="spark",
             system="log:x",
             state_dir="s",
             spark_buckets=64,
