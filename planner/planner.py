@@ -52,6 +52,7 @@ def plan_on(pipeline: Pipeline, partitions: Mapping[str, int], settings: Setting
     validation.check_not_empty(pipeline)
     validation.check_ends(pipeline)
     validation.check_streams(pipeline)
+    validation.check_sinks(pipeline)
     check_own_streams(pipeline)
     validation.check_formats(pipeline, known)
     validation.check_kinds(pipeline, known)

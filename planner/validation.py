@@ -7,6 +7,7 @@ from ..dsl import operators as ops
 from ..dsl.errors import PlanError, UsageError
 from ..dsl.pipeline import Pipeline
 from ..dsl.serde import Serde, value_serde
+from ..dsl.sink import BEGIN
 from ..dsl.stream import MessageStream
 from ..dsl.validation import explain, require
 from .flow import Flow
@@ -64,6 +65,18 @@ def check_ends(pipeline: Pipeline) -> None:
         raise PlanError(
             explain(wrong, "a terminal operator", "end it with .send_to(...) or .sink(...)", operator.origin)
         )
+
+
+def check_sinks(pipeline: Pipeline) -> None:
+    """Refuse one sink of two operators that is told of parts of batches: it could not tell whose part it writes."""
+    users: dict[int, ops.SinkTo] = {}
+    for operator in pipeline.operators:
+        if isinstance(operator, ops.SinkTo) and hasattr(operator.sink, BEGIN):
+            other = users.setdefault(id(operator.sink), operator)
+            if other is not operator:
+                wrong = f"{operator.label} has the sink of {other.label}, which has a method {BEGIN}"
+                expected = "an object of its own for each operator, since a part of a batch is of one"
+                raise PlanError(explain(wrong, expected, "make a second object", operator.origin))
 
 
 def check_streams(pipeline: Pipeline) -> None:

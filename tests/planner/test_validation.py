@@ -1,13 +1,13 @@
 """Checks of a whole pipeline: which arguments, ends, streams and tables have no plan."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import Pipeline, PlanError, UsageError
+from fluvial.dsl import BatchPart, Message, Pipeline, PlanError, UsageError
 from fluvial.planner.flow import Flow
 from fluvial.planner.settings import Settings
 from fluvial.planner.type_inference import flows
@@ -16,6 +16,7 @@ from fluvial.planner.validation import (
     check_ends,
     check_kinds,
     check_not_empty,
+    check_sinks,
     check_streams,
     check_tables,
     written_by,
@@ -63,6 +64,24 @@ def written_into_a_border() -> None:
     check_streams(pipeline)
 
 
+class Parts:
+    """A sink that is told of parts of batches."""
+
+    def open(self) -> None: ...
+    def begin(self, part: BatchPart) -> None: ...
+    def write(self, messages: Sequence[Message[str]]) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def one_sink_of_two() -> None:
+    pipeline, parts = Pipeline("p"), Parts()
+    source(pipeline).sink(parts, id="first")
+    more = pipeline.stream("more", value=str)
+    more.sink(parts, id="second")
+    check_sinks(pipeline)
+
+
 def unused_table() -> None:
     pipeline = Pipeline("p")
     pipeline.table("users", key=str, value=str)
@@ -84,6 +103,7 @@ REFUSED: list[tuple[Callable[[], object], str, str, str]] = [
     (split_without_reader, "nothing reads what branch(1, ", "a terminal operator", ""),
     (written_back, "send_to writes the stream 'in', which the pipeline reads at", "read or written", "partition_by"),
     (written_into_a_border, "the stream 'p-by' is also an intermediate stream of", "a name of its own", "rename"),
+    (one_sink_of_two, "sink second has the sink of sink first, which has a method begin", "of its own", "a second"),
     (unused_table, "nobody uses the table 'users'", "a table that is looked up", "leave it out"),
     (changes_of_a_filled_table, "follows the changes of table 'users'", "read from a stream", "use the stream"),
 ]
@@ -99,6 +119,13 @@ def test_a_branch_may_go_unread_if_another_is_read() -> None:
     letters, _ = source(pipeline).split(str.isalpha)
     letters.send_to("letters")
     check_ends(pipeline)
+
+
+def test_sinks_of_their_own_may_be_told_of_parts() -> None:
+    pipeline = Pipeline("p")
+    for id, stream in zip("ab", source(pipeline).split(str.isalpha), strict=True):
+        stream.sink(Parts(), id=id)
+    check_sinks(pipeline)
 
 
 def test_a_table_that_is_filled_is_used() -> None:
