@@ -17,10 +17,10 @@ from .page_deltas import SMALL, Blobs, PageDeltas
 from .page_index import SHARED, SHIFT, PageIndex, PrefixSize, name_parts, page_name, split_page
 from .page_views import PageViews
 
-MERGED = 6
-"""Bytes of pages that are merged for each byte that a delta has, so the deltas of a bucket have about a sixth of the
+MERGED = 4
+"""Bytes of pages that are merged for each byte that a delta has, so the deltas of a bucket have about a quarter of the
 bytes of its pages at most."""
-SPARSE = 8
+SPARSE = 6
 """Bytes of pages that a batch writes for each byte that it changes, rather than a delta: what that costs in the end."""
 FEW_BYTES = 16 << 10
 """Bytes of pages that a batch writes in any case, rather than a delta."""

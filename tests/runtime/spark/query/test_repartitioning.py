@@ -66,7 +66,7 @@ def test_state_is_kept_whatever_the_number_of_tasks(tmp_path: Path, spark: "Spar
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("tasks", [None, 2])
+@pytest.mark.parametrize("tasks", [pytest.param(None, marks=pytest.mark.long), 2])
 def test_a_change_of_the_tasks_that_was_cut_off_is_ended_by_the_next_run(
     tmp_path: Path, spark: "SparkSession", caplog: pytest.LogCaptureFixture, tasks: int | None
 ) -> None:
