@@ -138,9 +138,8 @@ async def start_child(
     env: Mapping[str, str] | None = None,
     all_said: bool = False,
 ) -> OwnChild:
-    """Start the process of a container. `receive` gets its reports, and `say` the lines of its stderr; if `all_said`,
-    those of its stdout, too, which else is that of this process. It has the environment `env`, by default that of this
-    process.
+    """Start the process of a container. `receive` gets its reports, and `say` the lines of its stderr; with `all_said`
+    those of its stdout, too. Else its stdout is that of this process; without `env`, so is its environment.
 
     Raises OSError if it cannot be started.
     """

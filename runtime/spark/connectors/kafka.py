@@ -140,7 +140,7 @@ class KafkaConnection:
             outputs = KafkaOutputs(streams, settings, query.group if query.ids else "", by_content=calls)
             return CountingSink(outputs, counts_file(query))
         context = session.sparkContext
-        if context.getConf().get(_SPECULATION, "false") == "true":
+        if context.getConf().get(_SPECULATION, "false").lower() == "true":
             wrong = f"{_SPECULATION} is on, and the guarantee is exactly_once"
             remedy = f"set {_SPECULATION} to false, or choose at_least_once"
             raise UsageError(explain(wrong, "a task that runs once at a time", remedy, query.plan.pipeline.origin))

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -21,10 +20,6 @@ from ..batch_times import batch_of_task
 from ..rows import TASK_BITS, Messages, Row, encode
 from ..worker.outputs import Output, by_partition, report_row
 from .kafka_format import parse_settings
-
-if TYPE_CHECKING:
-    pass
-
 
 MESSAGE_ID = "fluvial.id"
 """The header with the id of a message."""

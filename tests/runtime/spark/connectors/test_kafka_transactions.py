@@ -262,8 +262,11 @@ def test_a_check_at_the_start_does_not_wait_for_what_a_run_before_has_open(sink:
     zombie.close()
 
 
+@pytest.mark.parametrize("on", ["true", "True"])
 @pytest.mark.parametrize("guarantee", get_args(Guarantee))
-def test_speculation_is_refused_where_each_output_is_to_be_seen_once(guarantee: Guarantee, tmp_path: Path) -> None:
+def test_speculation_is_refused_where_each_output_is_to_be_seen_once(
+    guarantee: Guarantee, on: str, tmp_path: Path
+) -> None:
     pipeline = Pipeline("p")
     pipeline.stream("in", value=str).send_to("out")
     planned = plan(pipeline, partitions={"in": 1})
@@ -271,7 +274,7 @@ def test_speculation_is_refused_where_each_output_is_to_be_seen_once(guarantee: 
     found = levels(planned, list(planned.stages), 1)
     shipped = pack(PlanBundle(planned, found, buckets, Size(1, 1)))
     query = QueryPlan(planned, found, buckets, shipped, tmp_path, "p@1", ("in",), {}, guarantee == "exactly_once")
-    context = SimpleNamespace(getConf=lambda: {"spark.speculation": "true"}, defaultParallelism=2)
+    context = SimpleNamespace(getConf=lambda: {"spark.speculation": on}, defaultParallelism=2)
     session: Any = SimpleNamespace(sparkContext=context)
     connection = KafkaConnection(KafkaSystem("localhost:1"))
     if guarantee == "at_least_once":
