@@ -12,6 +12,7 @@ from .annotation_checks import check_annotations
 from .flow import Flow, known_name
 from .kinds import PLANNER_KINDS, OperatorState
 from .own_streams import check_own_streams
+from .partial_aggregates import combining_reader
 from .partition_counts import counts
 from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream, StreamKind
 from .settings import Settings
@@ -103,10 +104,16 @@ def _operators(
             reads=operator.reads,
             writes=written_by(pipeline, operator),
             fills=operator.fills,
-            details=PLANNER_KINDS[operator].options(operator),
+            details=PLANNER_KINDS[operator].options(operator) | _combining(pipeline, operator),
         )
         for operator in pipeline.operators
     )
+
+
+def _combining(pipeline: Pipeline, operator: ops.Operator) -> dict[str, str]:
+    """Where a border aggregates messages: for which operator."""
+    reader = combining_reader(pipeline, operator.id) if operator.is_border else None
+    return {} if reader is None else {"combines for": reader.id}
 
 
 def _streams(

@@ -106,6 +106,17 @@ class Operator:
         return "event"
 
     @property
+    def takes_partials(self) -> Any:
+        """The aggregate of the partial aggregates that it may be given in place of messages; None if it takes none."""
+        return None
+
+    @property
+    def combines_by(self) -> int | None:
+        """The size in ms of the spans of time whose messages may be aggregated before they come here; None if they may
+        not."""
+        return None
+
+    @property
     def keeps_values(self) -> bool:
         """Whether its state holds the values that it is given, as they are."""
         return False

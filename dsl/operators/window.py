@@ -7,7 +7,7 @@ from typing import Any, ClassVar, get_args
 from ..errors import PipelineError
 from ..validation import flag, millis, one_of, require, stream_name
 from ..windows.aggregates import Aggregate
-from ..windows.assigners import Assigner, Session, Unbounded
+from ..windows.assigners import Assigner, Session, Unbounded, aligned_span
 from ..windows.triggers import Trigger
 from .base import Emits, Operator, Role, Time
 
@@ -24,6 +24,7 @@ class WindowBy(Operator):
     late_to: str | None
     accumulate: bool
     time: Time = "event"
+    combine: bool = True
     kind: ClassVar[str] = "window"
     role: ClassVar[Role] = "both"
     emits: ClassVar[Emits] = "many"
@@ -33,6 +34,21 @@ class WindowBy(Operator):
     def time_domain(self) -> Time:
         """The time that closes it: "event" or "processing", as its `time=` was given."""
         return self.time
+
+    @property
+    def takes_partials(self) -> Aggregate[Any, Any] | None:
+        """Its aggregate, if accumulators of that may be merged before they come to it; else None."""
+        return None if self.aggregate.combines is None else self.aggregate
+
+    @property
+    def combines_by(self) -> int | None:
+        """The size in ms of the spans of time, aligned to the epoch, whose messages all lie in the same windows, if
+        they may be aggregated before they come here; None if they may not. Triggers and late panes are those of single
+        messages."""
+        single = self.trigger or self.late_trigger or self.lateness or self.late_to
+        if not self.combine or single or self.time != "event" or self.takes_partials is None:
+            return None
+        return aligned_span(self.assigner)
 
     @property
     def keeps_values(self) -> bool:
@@ -56,6 +72,7 @@ class WindowRules:
     late_to: str | None
     accumulate: bool
     time: Time
+    combine: bool
 
 
 def checked_window(given: WindowRules) -> dict[str, Any]:
@@ -74,6 +91,7 @@ def checked_window(given: WindowRules) -> dict[str, Any]:
     lateness = millis(f"{what}: lateness", given.lateness)
     one_of(f"{what}: time", given.time, get_args(Time))
     flag(f"{what}: accumulate", given.accumulate)
+    flag(f"{what}: combine", given.combine)
     _check_lateness(given, lateness)
     _check_triggers(given, lateness)
     if given.late_to is not None:
@@ -87,6 +105,7 @@ def checked_window(given: WindowRules) -> dict[str, Any]:
         "lateness": lateness,
         "late_to": given.late_to,
         "time": given.time,
+        "combine": given.combine,
     }
 
 

@@ -11,6 +11,7 @@ from ..functions import called_name, function, gives_number, takes_back
 from ..origin import Origin, here
 from ..validation import a_type, explain
 from ..verb_calls import explained_call
+from .combining import Combines, any_accumulator, of_numbers, of_type, whole_number, whole_sum
 
 V = TypeVar("V")
 A = TypeVar("A")
@@ -53,7 +54,14 @@ class Aggregate(Generic[V_contra, R_co]):
     appends: bool = field(default=False, repr=False)
     """Whether `add` appends to the accumulator, a list, and changes nothing else of it. What a message that failed has
     added is then removed; of other accumulators there is a copy."""
+    combines: Combines | None = field(default=None, repr=False)
+    """Says of an accumulator whether it may be merged with others before a shuffle; None where none may."""
     origin: Origin = field(repr=False)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the result may depend on the order of the values, though the accumulators may be merged."""
+        return self.kind == "aggregate"
 
 
 def _scalar(value: Any) -> Any:
@@ -95,6 +103,7 @@ def count() -> Aggregate[Any, int]:
         merge=merge,
         state=lambda _: int,
         gives=lambda _: int,
+        combines=any_accumulator,
         origin=here(),
     )
 
@@ -126,6 +135,7 @@ def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
         gives=lambda _: type_,
         taker=called_name(fn),
         takes=(taken(fn),),
+        combines=of_numbers(type_, whole_number),
         origin=here(),
     )
 
@@ -154,6 +164,7 @@ def _extreme(name: str, fn: Callable[[V], R], type_: Any, better: Callable[[Any,
         gives=lambda _: known,
         taker=called_name(fn),
         takes=(taken(fn),),
+        combines=of_numbers(known, whole_number),
         origin=here(),
     )
 
@@ -209,6 +220,7 @@ def mean(fn: Callable[[V], float]) -> Aggregate[V, float]:
         result=result,
         taker=called_name(fn),
         takes=(taken(fn),),
+        combines=of_numbers(returned(fn), whole_sum),
         origin=here(),
     )
 
@@ -300,10 +312,14 @@ def aggregate(
     merge: Callable[[A, A], A] | None = None,
     type: Any = UNKNOWN,
 ) -> Aggregate[V, A]:
-    """An aggregate of your own: `init()` starts it, `add` takes a value in, `merge` joins two (sessions need it).
+    """An aggregate of your own: `init()` starts it, `add` takes a value in, `merge` joins two.
 
     The accumulator's type comes from `type`, else from the annotation of what `add` or `init` returns: it is encoded
     when it is kept. `add` may change the accumulator in place if it returns it, but must not raise half-way.
+
+    Sessions need `merge`. With it, windows behind a `partition_by` are given the messages in parts that are aggregated
+    before the shuffle (see `combine=` of `KeyedStream.window`): to merge what two parts of the messages give must give
+    the same as to add all of them, in the order of the parts.
 
     >>> def longest(best: str, word: str) -> str:
     ...     return max(best, word, key=len)
@@ -328,5 +344,6 @@ def aggregate(
         gives=lambda _: type_,
         taker=called_name(add),
         takes=(taken(add, 1),),
+        combines=None if merge is None else of_type(type_),
         origin=here(),
     )

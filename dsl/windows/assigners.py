@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from math import gcd
 
 from ..errors import PipelineError
 from ..validation import millis, require
@@ -36,6 +37,18 @@ class Unbounded:
 
 
 Assigner = Tumbling | Hopping | Session | Unbounded
+
+
+def aligned_span(assigner: Assigner) -> int | None:
+    """The size in ms of the longest spans of time, aligned to the epoch, whose times all lie in the same windows, and
+    at whose ends windows end; None where there are none.
+
+    >>> aligned_span(Tumbling(60_000)), aligned_span(Hopping(90_000, every=60_000)), aligned_span(Unbounded())
+    (60000, 30000, None)
+    """
+    if isinstance(assigner, Tumbling):
+        return assigner.size
+    return gcd(assigner.size, assigner.every) if isinstance(assigner, Hopping) else None
 
 
 @explained_call

@@ -18,11 +18,12 @@ class OutputBuffer:
     """Outputs by operator: records, messages for a sink, late records of a window; and DEAD_LETTERS.
 
     They stay until `drain`. A firing may produce more outputs than a batch. With `hand_over` the buffer is emptied
-    whenever it has `many` outputs.
+    whenever it has `many` outputs. What an operator `finishes` its outputs by makes records of them as they leave.
     """
 
     def __init__(self, dead_letters: list[Any], hand_over: HandOver | None = None, many: int | None = None) -> None:
         self._by_operator: dict[str, list[Any]] = {}
+        self._finish: dict[str, Callable[[list[Any]], list[Any]]] = {}
         self._dead_letters = dead_letters
         self._hand_over = hand_over
         self._many = HAND_OVER_COUNT if many is None else many
@@ -30,6 +31,10 @@ class OutputBuffer:
     def of(self, operator: str) -> list[Any]:
         """A list that stays the same for the life of the buffer, so that compiled code may hold its `append`."""
         return self._by_operator.setdefault(operator, [])
+
+    def finishes(self, operator: str, finish: Callable[[list[Any]], list[Any]]) -> None:
+        """Let the outputs of an operator pass through a function as they leave."""
+        self._finish[operator] = finish
 
     def __len__(self) -> int:
         return sum(map(len, self._by_operator.values())) + len(self._dead_letters)
@@ -40,7 +45,8 @@ class OutputBuffer:
             if outputs:
                 taken = outputs.copy()
                 outputs.clear()
-                yield operator, taken
+                finish = self._finish.get(operator)
+                yield operator, taken if finish is None else finish(taken)
 
     def hand_over_if_many(self) -> None:
         """Empty the buffer in the middle of a firing, if there is much and the engine takes outputs then."""

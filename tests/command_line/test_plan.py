@@ -18,7 +18,7 @@ stage 1: words, 4 tasks
   operator                role          emits  options           at             id
   stream words            non-terminal  Word   timestamp=lambda  letters.py:35  stream-1
   filter(is_word)         non-terminal  Word   function=is_word  letters.py:36  filter-2
-  partition_by by-letter  terminal      Word   key=letter        letters.py:37  by-letter
+  partition_by by-letter  terminal      Word   key=letter, combines for=count  letters.py:37  by-letter
 
 stage 2: letters-by-letter, 4 tasks
   operator        role          emits           options                                at             id

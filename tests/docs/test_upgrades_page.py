@@ -22,6 +22,10 @@ LAYOUT = "tests/runtime/serdes/test_protobuf_layout.py"
 PROOFS: dict[str, tuple[str, ...]] = {
     "functions, with the same types": (f"{UPGRADES}::a function with the same types",),
     "`lateness`, longer": (f"{UPGRADES}::lateness, longer",),
+    "`combine` of a window": (
+        "tests/runtime/kernel/test_partial_aggregates.py"
+        "::test_messages_and_partial_aggregates_are_read_whatever_combine_says_now",
+    ),
     "`lateness`, shorter": (f"{UPGRADES}::lateness, shorter",),
     "`out_of_order`": (f"{UPGRADES}::out_of_order, longer", f"{UPGRADES}::out_of_order, shorter"),
     "`idle_after`": (f"{PIPELINES}::test_a_source_without_patience_is_not_idle_any_more",),

@@ -17,7 +17,7 @@ class StageGraph:
     input, or the node behind a stateful operator. `tracked` holds the inputs and stateful operators whose messages are
     tracked while they are in flight: all of them, or none. `side_of` maps a side output to its processor. A side output
     is not among the followers of its processor. `exact` says that the nodes must advance with each message, not only
-    when state is due.
+    when state is due. `combining` maps a border that aggregates messages to the operator behind it.
     """
 
     plan: Plan
@@ -30,6 +30,7 @@ class StageGraph:
     node_out: dict[str, int] = field(default_factory=dict)
     side_of: dict[str, str] = field(default_factory=dict)
     exact: bool = False
+    combining: dict[str, ops.Operator] = field(default_factory=dict)
 
     def silent(self, id: str) -> bool:
         """Whether this is a table whose changes nothing follows: no watermark is needed there."""

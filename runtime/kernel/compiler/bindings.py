@@ -7,6 +7,7 @@ from typing import Any
 from ....dsl import operators as ops
 from ....dsl.message import Headers, Message
 from ....dsl.serde import encode_key, value_serde
+from ....planner.flow import plain
 from ...process.interruptions import INTERRUPTIONS
 from ..calls.async_calls import Call
 from ..code.returned_values import check_answer
@@ -15,10 +16,12 @@ from ..environment import StageEnvironment
 from ..kinds import KERNEL_KINDS
 from ..message_failures import message_opener
 from ..operators.processing_time import ProcessingTimeOperator
+from ..partial_aggregates import partial_decoder
 from ..stateful_operator import StatefulOperator
 from ..time.border_watermarks import pack_trailer, with_trailer
 from ..time.bounds import END, START, wrong_time
 from ..time.operator_watermarks import reached_by
+from ..time.stage_input import StageInput
 from ..time.watermarks import WatermarkGraph
 
 
@@ -82,12 +85,28 @@ def _bind_inputs(environment: StageEnvironment, names: dict[str, Any]) -> None:
         if stage_input.source is not None:
             names.update(source_names(stage_input.source, number))
         else:
-            names[f"decode_{number}"] = value_serde(environment.program.flows[stage_input.writer].value).decode
+            names.update(_border_names(environment, stage_input, number))
         names[f"failed_{number}"] = failures.message
         names[f"open_{number}"] = message_opener(environment.tracker, failures, stage_input.stream)
         names[f"advance_{number}"] = partial(inputs.advance, stage_input.stream)
         names[f"observe_{number}"] = partial(inputs.observe, stage_input.stream)
         names[f"seen_{number}"] = inputs.seen[stage_input.stream]
+
+
+def _border_names(environment: StageEnvironment, stage_input: StageInput, number: int) -> dict[str, Any]:
+    """What decodes the records of an intermediate stream."""
+    type_ = environment.program.flows[stage_input.writer].value
+    decode = value_serde(type_).decode
+    if not stage_input.partials:
+        return {f"decode_{number}": decode}
+    aggregate = environment.program.graph.operators[stage_input.readers[0]].takes_partials
+    fed, stream = environment.counts.fed, stage_input.stream
+
+    def count(messages: int) -> None:
+        fed[stream] += messages
+
+    partial = partial_decoder(decode, aggregate.state(plain(type_)), count)
+    return {f"decode_{number}": decode, f"partial_{number}": partial}
 
 
 def _bind_state(environment: StageEnvironment, operator: ops.Operator, number: int, names: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ The function is a loop over a batch, with a local variable for each value and an
 instead of 110 for closures. Tracebacks show its text, and the operator of each line is known, so that errors name it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import CodeType
 
@@ -32,12 +32,14 @@ def compile_stage(
     remotes: RemoteTableClients | None = None,
     limits: Mapping[str, SizeLimit] | None = None,
     clients: Clients | None = None,
+    by_time: Collection[str] = (),
 ) -> Program:
     """Compile a stage. `clocks` says where the time of each input comes from, and `trailers` whether records of
     intermediate streams carry the watermark. Programs with the same `remotes` share the clients of remote tables.
     `limits` are those of the records of streams, where a stream has one. `clients` has, by the time that a task is
-    made, what the resources of the stage have opened."""
-    graph = build_stage_graph(plan, stage, dict(clocks))
+    made, what the resources of the stage have opened. The messages of streams `by_time` are read in the order of their
+    times."""
+    graph = build_stage_graph(plan, stage, dict(clocks), by_time)
     of_operators = limits_of_operators(graph, limits or {}, trailers)
     compiler = Compiler(graph, trailers, of_operators)
     code = compiler.compile()
@@ -120,7 +122,8 @@ class Compiler:
         if stage_input.clock == "trailer":
             self._read_trailer(path, number, index)
         if stage_input.source is None:
-            text.add(4, f"v0 = None if v is None else decode_{number}(v)", stage_input.writer)
+            partial = f"partial_{number}(v, h) if h else " if stage_input.partials else ""
+            text.add(4, f"v0 = {partial}None if v is None else decode_{number}(v)", stage_input.writer)
         else:
             write_source(text, 4, stage_input.source, number, checked=stage_input.clock != "source")
         text.catch(3)

@@ -1,18 +1,24 @@
 """Builds the graph of a stage from its plan."""
 
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from ....dsl import operators as ops
+from ....planner.partial_aggregates import combining_reader, partial_reader
 from ....planner.plan import Plan
 from ....planner.stages import border
+from ....planner.stream_names import intermediate
 from ..code.stage_graph import StageGraph
 from ..kinds import KERNEL_KINDS
 from ..time.stage_input import StageInput, TimeSource
 from ..time.watermark_node import NodeKind, WatermarkNode
 
 
-def build_stage_graph(plan: Plan, stage_id: str, clocks: dict[str, TimeSource]) -> StageGraph:
-    """The graph of a stage of a plan. `clocks` says where the time of each input comes from."""
+def build_stage_graph(
+    plan: Plan, stage_id: str, clocks: dict[str, TimeSource], by_time: Collection[str] = ()
+) -> StageGraph:
+    """The graph of a stage of a plan. `clocks` says where the time of each input comes from. The messages of streams
+    `by_time` are read in the order of their times."""
     stage = plan.stage(stage_id)
     pipeline = plan.pipeline
     operators = {id: pipeline.operator(id) for id in stage.operators}
@@ -30,17 +36,30 @@ def build_stage_graph(plan: Plan, stage_id: str, clocks: dict[str, TimeSource]) 
         )
         writer = origin.id if origin else stream[len(pipeline.name) + 1 :]
         reading = followers[origin.id] if origin else readers[writer]
-        inputs[stream] = StageInput(stream, clocks[stream], origin, writer, tuple(reading))
+        partials = origin is None and partial_reader(pipeline, writer) is not None
+        inputs[stream] = StageInput(stream, clocks[stream], origin, writer, tuple(reading), partials=partials)
     graph = StageGraph(plan, operators, inputs, {id: tuple(behind) for id, behind in followers.items()}, frozenset())
     if any(operator.async_call is not None for operator in operators.values()):
         starts = [id for id, operator in operators.items() if operator.role == "both" or id in side_of]
         graph.tracked = frozenset([*inputs, *starts])
     graph.side_of = side_of
+    graph.combining = dict(_combining(graph, by_time))
     for stream, stage_input in inputs.items():
         inputs[stream] = replace(stage_input, silent=all(map(graph.silent, stage_input.readers)))
     _add_nodes(graph)
     graph.exact = _is_exact(graph)
     return graph
+
+
+def _combining(graph: StageGraph, by_time: Collection[str]) -> Iterator[tuple[str, ops.Operator]]:
+    """The borders that aggregate messages, with the operator behind each. Where messages are
+    sorted behind a border and the order may matter, each is sent alone."""
+    pipeline = graph.plan.pipeline
+    for id, operator in graph.operators.items():
+        reader = combining_reader(pipeline, id) if operator.is_border else None
+        is_sorted = intermediate(pipeline.name, id) in by_time
+        if reader is not None and not (is_sorted and reader.takes_partials.is_ordered):
+            yield id, reader
 
 
 def _is_exact(graph: StageGraph) -> bool:

@@ -8,11 +8,13 @@ from ....dsl import operators as ops
 from ....dsl.message import Headers
 from ....dsl.operators import Operator
 from ....dsl.serde import key_serde
+from ....dsl.windows.aggregates import Aggregate
 from ....dsl.windows.assigners import Hopping, Session, Tumbling, Unbounded
 from ....planner.flow import plain
 from ..code.returned_values import UnencodableValue
 from ..code.stage_graph import StageGraph
 from ..environment import StageEnvironment
+from ..partial_aggregates import messages_in, taking_partials
 from ..stateful_operator import StatefulOperator
 from ..time.bounds import START
 from ..windows.context import WindowContext
@@ -53,7 +55,7 @@ def _make_window(environment: StageEnvironment, operator: ops.WindowBy, emit: Ca
         empty=environment.empty,
         watermark=watermark,
         forgotten=START if in_processing_time else environment.lateness.forgotten(operator.id, lateness, watermark),
-        aggregate=operator.aggregate,
+        aggregate=_aggregate_of(environment, operator),
         state_type=operator.aggregate.state(plain(flow.value)),
         decode_key=key_serde(flow.key).decode,
         lateness=lateness,
@@ -76,6 +78,12 @@ def _make_window(environment: StageEnvironment, operator: ops.WindowBy, emit: Ca
     return window
 
 
+def _aggregate_of(environment: StageEnvironment, operator: ops.WindowBy) -> Aggregate[Any, Any]:
+    inputs = environment.program.graph.inputs.values()
+    partials = any(stage_input.partials for stage_input in inputs if operator.id in stage_input.readers)
+    return taking_partials(operator.aggregate) if partials else operator.aggregate
+
+
 def _late(
     environment: StageEnvironment, operator: ops.WindowBy, type_: Any
 ) -> Callable[[bytes, Any, int, Headers], None]:
@@ -86,7 +94,7 @@ def _late(
     check = size_check_of(environment, operator.id)
 
     def late(key: bytes, value: Any, timestamp: int, headers: Headers) -> None:
-        counts[id] = counts.get(id, 0) + 1
+        counts[id] = counts.get(id, 0) + messages_in(value)
         if send:
             try:
                 data = None if value is None else serde.encode(value)

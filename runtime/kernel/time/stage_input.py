@@ -14,7 +14,7 @@ the engine ("given")."""
 class StageInput:
     """An input of a stage: its stream, where its time comes from, and the operators that read it. `source` is None for
     an intermediate stream, whose types are those of the operator `writer`. A `silent` input fills tables and nothing
-    else: nothing waits for its watermark."""
+    else: nothing waits for its watermark. One with `partials` may have partial aggregates in place of messages."""
 
     stream: str
     clock: TimeSource
@@ -22,3 +22,4 @@ class StageInput:
     writer: str
     readers: tuple[str, ...]
     silent: bool = False
+    partials: bool = False

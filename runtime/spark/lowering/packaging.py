@@ -64,7 +64,14 @@ class PlanBundle:
         clock: TimeSource = "source" if self.levels.of_stage[stage] == 0 else "given"
         clocks: dict[str, TimeSource] = dict.fromkeys(self.plan.stage(stage).inputs, clock)
         return compile_stage(
-            self.plan, stage, clocks, trailers=False, remotes=remotes, limits=self.limits, clients=clients
+            self.plan,
+            stage,
+            clocks,
+            trailers=False,
+            remotes=remotes,
+            limits=self.limits,
+            clients=clients,
+            by_time=self.by_time,
         )
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.cloudpickle import cloudpickle
 
 from engines.targets import with_remote_rows
+from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import Plan, plan
 from fluvial.runtime.kernel.state_cache import Size
@@ -39,7 +40,7 @@ from fluvial.runtime.spark.worker.source_level import level_zero
 from fluvial.runtime.systems.contract import RecordBatch
 from generators.building import build
 from generators.cases import Case, Pieces
-from oracle.interpreter import OutputMessage, Outputs
+from oracle.interpreter import Inputs, OutputMessage, Outputs
 
 BUCKETS = 3
 
@@ -193,17 +194,25 @@ def _packed(bundle: PlanBundle) -> ShippedPlan:
 @with_remote_rows
 def lowered(case: Case, batch_records: int = 7) -> Outputs:
     """A case run to its end in batches of at most so many messages of each partition; tables come in the first."""
-    made = plan(build(case.description), partitions=case.partitions)
+    return lowered_pipeline(build(case.description), case.inputs, batch_records, case.first)
+
+
+def lowered_pipeline(
+    pipeline: Pipeline, inputs: Inputs, batch_records: int = 7, first: Collection[str] = ()
+) -> Outputs:
+    """A pipeline run to the end of its inputs in batches of at most so many messages of each partition; the streams
+    `first` come whole in the first."""
+    made = plan(pipeline, partitions={stream: len(parts) for stream, parts in inputs.items()})
     assert not has_loop(made)
     outputs: Outputs = {}
     for query in queries(made):
-        longest = max((len(part) for name in query.sources for part in case.inputs[name]), default=0)
+        longest = max((len(part) for name in query.sources for part in inputs[name]), default=0)
         for start in range(0, longest, batch_records):
             ranges = [
                 RecordBatch(name, number, range(start, start + len(records)), records)
                 for name in query.sources
-                for number, part in enumerate(case.inputs[name])
-                if (records := _part(part, start, batch_records, whole=name in case.first))
+                for number, part in enumerate(inputs[name])
+                if (records := _part(part, start, batch_records, whole=name in first))
             ]
             query.batch(ranges)
         query.batch([], end=True)
