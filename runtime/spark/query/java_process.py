@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from subprocess import Popen
 from typing import Any, cast
 
@@ -27,16 +28,16 @@ class QueryFailed(SystemProblem):
     """A query has failed with an error of Spark itself, not of the pipeline or of a system."""
 
 
-def launch_java(errors: int) -> Any:
+def launch_java(errors: int, home: Path | None = None) -> Any:
     """Start Java in a process group of its own, and return the gateway to it. Under spark-submit it runs already.
 
     Signals to this process's group, such as Ctrl-C, do not reach Java. Java writes its standard error to the file
-    descriptor `errors`.
+    descriptor `errors`. It is started from the Spark in `home`, or from the one that PySpark finds.
 
     The caller holds `SparkContext._lock`, as PySpark does when it starts Java. If this call is interrupted, it kills
     the Java process, since nothing else refers to it.
     """
-    starting, module = _Starting(), cast("Any", java_gateway)
+    starting, module = _Starting(home), cast("Any", java_gateway)
     options = {"start_new_session": True, "stderr": errors}
     before, module.Popen = module.Popen, starting.popen
     try:
@@ -53,12 +54,15 @@ def launch_java(errors: int) -> Any:
 
 @dataclass
 class _Starting:
-    """The Java process that PySpark is starting, and whether the start was given up."""
+    """The Java process that PySpark is starting, the Spark it is started from, and whether the start was given up."""
 
+    home: Path | None = None
     process: Popen[Any] | None = None
     given_up: bool = False
 
     def popen(self, *arguments: Any, **named: Any) -> Popen[Any]:
+        if self.home is not None:
+            named["env"] = {**named.get("env", os.environ), "SPARK_HOME": str(self.home)}
         process: Popen[Any] = Popen(*arguments, **named)
         self.process = process
         if self.given_up:

@@ -22,6 +22,7 @@ from ...process.user_modules import hides_modules, own_paths
 from ..rows import ARROW_BYTES, ARROW_RECORDS
 from .java_process import forget_ended_java, launch_java, reason
 from .master import check_reachable, not_taken
+from .spark_home import home_for
 
 _CONNECT = "sc://"
 """How the URL of a server of Spark Connect begins."""
@@ -145,7 +146,7 @@ def _start(master: str | None) -> SparkSession:
             if SparkContext._gateway is None:
                 with _java_log() as (log, name):
                     remedy = f"see what it said in {name}; {remedy}"
-                    SparkContext._ensure_initialized(gateway=launch_java(log))
+                    SparkContext._ensure_initialized(gateway=launch_java(log, home_for(master, os.environ)))
             _STARTED.session = SparkSession.builder.config(conf=_configuration(master)).getOrCreate()
         except Exception as error:
             if (problem := not_taken(master, str(error))) is not None:

@@ -70,9 +70,10 @@ def test_a_signal_to_the_whole_group_stops_a_run_quietly(whose: str, number: int
     if need := missing("spark"):
         pytest.skip(f"{need.missing}: {need.remedy}")
     write(LogSystem(tmp_path / "log", fsync=False), {"in": [[(b"k", b"a", 1, ())]]})
+    inherited = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}  # that of the tests
     process = subprocess.Popen(
         [sys.executable, spark_until_stopped.__file__, f"log:{tmp_path / 'log'}", whose],
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
+        env={**inherited, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
         start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -204,9 +204,10 @@ def test_runs_at_the_same_time_have_their_own_settings_and_change_none_of_the_us
 def test_a_run_starts_a_spark_and_finds_those_that_are_there(tmp_path: Path) -> None:
     if need := missing("spark"):
         pytest.skip(f"{need.missing}: {need.remedy}")
+    inherited = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}  # that of the tests
     found = subprocess.run(
         [sys.executable, sessions.__file__, str(tmp_path)],
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(Path(sessions.__file__).parents[1])},
+        env={**inherited, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(Path(sessions.__file__).parents[1])},
         capture_output=True,
         text=True,
         check=False,
