@@ -62,7 +62,7 @@ class _Starting:
 
     def popen(self, *arguments: Any, **named: Any) -> Popen[Any]:
         if self.home is not None:
-            named["env"] = {**named.get("env", os.environ), "SPARK_HOME": str(self.home)}
+            named["env"] = {**named["env"], "SPARK_HOME": str(self.home)}
         process: Popen[Any] = Popen(*arguments, **named)
         self.process = process
         if self.given_up:
