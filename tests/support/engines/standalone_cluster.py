@@ -6,11 +6,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from fluvial.runtime.spark.query.spark_home import unpacked_home
 from kafka.broker import free_ports
 from kafka.broker_jars import SHORT_LIVED, java
 from waiting import wait_until
@@ -94,10 +94,8 @@ class StandaloneCluster:
         self._processes[name].wait()
 
     def _start(self, name: str, program: str, *arguments: str) -> None:
-        spec = find_spec("pyspark")
-        assert spec is not None
-        assert spec.origin is not None
-        home = Path(spec.origin).parent
+        home = unpacked_home()
+        assert home is not None
         # As Spark's own scripts say it; without the version its workers find no jars for executors.
         told = {**os.environ, **self.environment, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"}
         command = [java(), *SHORT_LIVED.split(), "-Xmx256m", "-cp", f"{home}/jars/*", program, *arguments]
