@@ -31,6 +31,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "runtime/local/stores/test_state_moves.py": ("", SMALLER),
     "runtime/metrics/test_http.py": ("", "a limit that must not end the test's request"),
     "runtime/process/test_signals.py": ("", SHORTER),
+    "runtime/spark/query/test_bucket_split.py": ("the record of a checkpoint as an earlier version wrote it", ""),
     "runtime/spark/query/test_checkpoint_record.py": ("a run that ends before it needs Spark", ""),
     "runtime/spark/query/test_session.py": ("Spark's own start, and the session that it has then", ""),
     "runtime/spark/worker/test_source_level.py": ("tasks of Spark's", ""),

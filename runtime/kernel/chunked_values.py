@@ -195,3 +195,8 @@ def _digest(data: bytes, bounds: _Bounds) -> bytes:
 def _placed(key: bytes, bounds: _Bounds) -> bytes:
     """The key of a chunk."""
     return _KEY_SIZE.pack(len(key)) + key + _SIZE.pack(bounds[0])
+
+
+def key_of_chunk(placed: bytes) -> bytes:
+    """The key of the value that a chunk is of, given that of the chunk."""
+    return placed[_KEY_SIZE.size : _KEY_SIZE.size + _KEY_SIZE.unpack_from(placed)[0]]

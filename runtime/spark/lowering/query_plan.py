@@ -1,12 +1,25 @@
 """The plan of one query: what Spark runs for a connected component of a plan's stages."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....planner.plan import Plan
+from ....planner.state_schema import StateSchema
 from ...state.checkpoint_path import CheckpointPath
 from ..key_buckets import KeyBuckets
 from .levels import Levels
 from .shipped_plan import ShippedPlan
+
+
+@dataclass(frozen=True, slots=True)
+class BucketSplit:
+    """The state of another `checkpoint`, which had the buckets `before`. `states` has the schema of each operator's
+    state, `producers` the number of each stream's producers."""
+
+    checkpoint: str
+    before: KeyBuckets
+    states: Mapping[str, StateSchema]
+    producers: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +28,7 @@ class QueryPlan:
 
     `folder` has Spark's checkpoint and the files beside it. `group` is the unique name of this checkpoint: a later one
     in the same folder has another. `starts` are the offsets at which the sources begin. `once` says that each output
-    is to be seen once; else messages may have `ids`.
+    is to be seen once; else messages may have `ids`. The first batch begins with the state of `split`.
     """
 
     plan: Plan
@@ -28,6 +41,7 @@ class QueryPlan:
     starts: dict[str, list[int]]
     once: bool = False
     ids: bool = False
+    split: BucketSplit | None = None
 
     @property
     def keeps_state(self) -> bool:

@@ -27,11 +27,15 @@ from ..atomic_file import make_path, read, remove_path, write
 from ..key_buckets import EARLIER, ON_FEW_CORES, KeyBuckets
 from ..lowering.lowering import levels
 from .checkpoint_log import PLANNED, batch_numbers
+from .connection import Connection
 
 # Any other number is refused, a lower one too: nothing converts what Spark has stored beside this record.
 VERSION = 1
 FILE = "query"
+IDENTITY = "identity"
+"""The file with the unique name of a checkpoint."""
 _REMOVED = ".removed-"
+_NO_SPLIT = " (it may become a multiple, where the query reads no broadcast and no DataFrame)"
 
 
 class QueryRecord(Struct, frozen=True, kw_only=True):
@@ -39,7 +43,8 @@ class QueryRecord(Struct, frozen=True, kw_only=True):
 
     Spark cannot continue the checkpoint with other `sources` (partitions by stream), `stages` (level by stage) or
     `buckets`. `states` has the schema of each operator's state. `resets` counts how often an operator's state was
-    removed. Earlier versions did not label buckets so that they are `balanced`.
+    removed. Earlier versions did not label buckets so that they are `balanced`. A query whose buckets were split goes
+    on from the state of the checkpoint in the folder `split_of`, beside this one, until its first batch is done.
     """
 
     version: int = VERSION
@@ -49,6 +54,7 @@ class QueryRecord(Struct, frozen=True, kw_only=True):
     states: dict[str, StateSchema] = {}
     resets: dict[str, int] = {}
     balanced: bool = False
+    split_of: str = ""
 
     @property
     def key_buckets(self) -> KeyBuckets:
@@ -62,6 +68,11 @@ class QueryCheckpoint:
 
     folder: CheckpointPath
     record: QueryRecord | None
+
+    @classmethod
+    def of(cls, folder: CheckpointPath) -> "QueryCheckpoint":
+        """That of a folder. Raises SystemProblem for a record that is damaged, or of a later version."""
+        return cls(folder, _record(folder / FILE))
 
     @property
     def checkpoint(self) -> CheckpointPath:
@@ -81,7 +92,7 @@ class QueryCheckpoint:
 def query_checkpoints(root: CheckpointPath) -> list[QueryCheckpoint]:
     """The checkpoints of the pipeline whose folder is `root`, without those that a reset removes. Raises SystemProblem
     for a record that is damaged, or of a later version."""
-    return [QueryCheckpoint(folder, _record(folder / FILE)) for folder in query_folders(root)]
+    return [QueryCheckpoint.of(folder) for folder in query_folders(root)]
 
 
 def query_folders(root: CheckpointPath) -> list[CheckpointPath]:
@@ -135,6 +146,27 @@ def folders_set_aside(root: CheckpointPath) -> list[CheckpointPath]:
     return [folder for folder in _folders(root) if _REMOVED in folder.name or (marked and holds_query(folder))]
 
 
+def group_name(plan: Plan, identity: str) -> str:
+    """The name under which the system stores data about the checkpoint of that identity."""
+    return f"{plan.name}@{identity}"
+
+
+def group_of(plan: Plan, folder: CheckpointPath) -> str | None:
+    """The `group_name` of the checkpoint in a folder; None if it has no name."""
+    file = folder / IDENTITY
+    # The system knows nothing by a damaged name, which is then refused.
+    return group_name(plan, file.read_text(errors="replace")) if file.exists() else None
+
+
+def remove_query(plan: Plan, connection: Connection, folder: CheckpointPath) -> None:
+    """Remove the folder of a query, and what the system has stored about its checkpoint."""
+    aside = set_aside(folder)
+    group = group_of(plan, aside)
+    if group is not None:
+        connection.forget(group)
+    remove_path(aside)
+
+
 def _record(file: CheckpointPath) -> QueryRecord | None:
     if not file.exists():
         return None
@@ -162,22 +194,24 @@ def wanted_record(
 
 
 def find_checkpoint(
-    plan: Plan, wanted: QueryRecord, buckets: int | None, root: CheckpointPath, reset: str
+    plan: Plan, wanted: QueryRecord, buckets: int | None, root: CheckpointPath, reset: str, *, may_grow: bool = True
 ) -> QueryCheckpoint:
     """Find the checkpoint that a query continues, or make a new one. Its record is brought up to date.
 
-    `buckets` is the number that the user has chosen; None: as many as the checkpoint has. Raises PlanError if Spark
-    cannot continue the existing checkpoint with this query, or if the state of an operator has changed its meaning.
+    `buckets` is the number that the user has chosen; None: as many as the checkpoint has. A checkpoint whose buckets
+    are yet to be split into so many is found as it is, if they `may_grow`. Raises PlanError if Spark cannot continue
+    the existing checkpoint with this query, or if the state of an operator has changed its meaning.
     `reset` is the command that removes the checkpoint.
     """
     if isinstance(root, Path):
         check_owner(root)
     candidates = _candidates(wanted, root)
-    checkpoint = _begun(plan, wanted, buckets, candidates, reset) or next(
+    checkpoint = _begun(plan, wanted, buckets, candidates, reset, may_grow=may_grow) or next(
         (candidate for candidate in candidates if candidate.record == wanted), None
     )
     for candidate in candidates:
-        if candidate is not checkpoint:  # it has had no batch, and may be of other sources
+        # It has had no batch, and may be of other sources.
+        if candidate is not checkpoint and not _is_split(candidate, checkpoint):
             remove_path(set_aside(candidate.folder))
     if checkpoint is None:
         checkpoint = _without_record(plan, wanted, root, reset)
@@ -214,14 +248,23 @@ def _candidates(wanted: QueryRecord, root: CheckpointPath) -> list[QueryCheckpoi
 
 
 def _begun(
-    plan: Plan, wanted: QueryRecord, buckets: int | None, candidates: Sequence[QueryCheckpoint], reset: str
+    plan: Plan,
+    wanted: QueryRecord,
+    buckets: int | None,
+    candidates: Sequence[QueryCheckpoint],
+    reset: str,
+    *,
+    may_grow: bool = True,
 ) -> QueryCheckpoint | None:
     """The checkpoint that has had a batch, None if none has. Raises PlanError if Spark cannot continue it, or if there
     are several: each has its own state, and a query continues one."""
     begun = [candidate for candidate in candidates if candidate.begun]
+    begun = [one for one in begun if not any(_is_split(one, other) for other in begun)]
     for checkpoint in begun:
         assert checkpoint.record is not None
-        compared = replace(wanted, buckets=buckets or checkpoint.record.buckets)
+        kept = checkpoint.record.buckets
+        splits = buckets is None or (may_grow and may_split(plan, replace(wanted, buckets=kept), buckets))
+        compared = replace(wanted, buckets=kept if splits else buckets)
         _refuse_changed(plan, checkpoint.record, compared, checkpoint.folder, reset)
     if len(begun) > 1:
         raise _changed(
@@ -231,6 +274,20 @@ def _begun(
             reset,
         )
     return begun[0] if begun else None
+
+
+def _is_split(checkpoint: QueryCheckpoint, by: QueryCheckpoint | None) -> bool:
+    """Whether a query goes on from a checkpoint in another one, with more buckets."""
+    return by is not None and by.record is not None and by.record.split_of == checkpoint.folder.name
+
+
+def may_split(plan: Plan, wanted: QueryRecord, buckets: int) -> bool:
+    """Whether each bucket of a query can be split over several, so that there are so many. What a broadcast brings is
+    in all of them, and not by key."""
+    told_all = any(
+        border.to_all and plan.operator(border.id).stage in wanted.stages for border in plan.pipeline.borders
+    )
+    return not told_all and buckets % wanted.buckets == 0
 
 
 def _without_record(plan: Plan, wanted: QueryRecord, root: CheckpointPath, reset: str) -> QueryCheckpoint:
@@ -264,7 +321,7 @@ def _differences(recorded: QueryRecord, wanted: QueryRecord) -> Iterator[str]:
     if recorded.stages != wanted.stages:
         yield f"stages: was {_stages(recorded)}, is {_stages(wanted)}"
     if recorded.buckets != wanted.buckets:
-        yield f"spark_buckets: was {recorded.buckets}, is {wanted.buckets}"
+        yield f"spark_buckets: was {recorded.buckets}, is {wanted.buckets}{_NO_SPLIT}"
     for operator in wanted.states.keys() - recorded.states.keys():
         if follows_a_stream(wanted, operator) and operator in recorded.sources:
             yield f"table {operator}: its stream was read before there was the table, and would not be read again"

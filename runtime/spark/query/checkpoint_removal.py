@@ -6,10 +6,8 @@ from functools import partial
 from ....planner.plan import Plan
 from ...reset_step import ResetStep
 from ...state.checkpoint_path import CheckpointPath
-from ..atomic_file import remove_path
-from .checkpoint_record import begin_removal, end_removal, folders_set_aside, query_folders, set_aside
+from .checkpoint_record import begin_removal, end_removal, folders_set_aside, query_folders, remove_query
 from .connection import Connection
-from .query import group_of
 
 
 def removals(plan: Plan, connection: Connection, root: CheckpointPath) -> Iterator[ResetStep]:
@@ -23,21 +21,13 @@ def removals(plan: Plan, connection: Connection, root: CheckpointPath) -> Iterat
 def finish_removals(plan: Plan, connection: Connection, root: CheckpointPath) -> None:
     """Remove what an interrupted reset has left."""
     for folder in folders_set_aside(root):
-        _remove_one(plan, connection, folder)
+        remove_query(plan, connection, folder)
     end_removal(root)
 
 
 def _remove(plan: Plan, connection: Connection, root: CheckpointPath, folder: CheckpointPath) -> None:
     if folder.exists():
         begin_removal(root)
-        _remove_one(plan, connection, folder)
+        remove_query(plan, connection, folder)
         if not folders_set_aside(root):
             end_removal(root)
-
-
-def _remove_one(plan: Plan, connection: Connection, folder: CheckpointPath) -> None:
-    aside = set_aside(folder)
-    group = group_of(plan, aside)
-    if group is not None:
-        connection.forget(group)
-    remove_path(aside)

@@ -35,8 +35,9 @@ from ..rows import SPARK_SCHEMA
 from ..worker.level_processor import LevelProcessor
 from .batch_requests import BatchRequests
 from .batch_sizing import BatchSizer
+from .bucket_split import begin_split, end_split, first_state, split_source
 from .checkpoint_log import PLANNED, SHUFFLE_PARTITIONS, batch_numbers
-from .checkpoint_record import find_checkpoint, wanted_record
+from .checkpoint_record import IDENTITY, find_checkpoint, group_name, group_of, wanted_record
 from .connection import BatchSink, Connection, StopAt
 from .input_offsets import input_ends, input_starts
 from .observed_metrics import observed
@@ -65,26 +66,29 @@ def prepare(
     """
     reset = reset_command(plan, connection.system, settings, "spark")
     wanted = wanted_record(plan, stages, settings, default_count(session.sparkContext.defaultParallelism))
-    checkpoint = find_checkpoint(plan, wanted, settings.spark_buckets, root, reset)
+    buckets, grows = settings.spark_buckets, not frames.inputs
+    checkpoint = find_checkpoint(plan, wanted, buckets, root, reset, may_grow=grows)
+    checkpoint = begin_split(plan, end_split(plan, checkpoint, connection), buckets, connection)
     folder, record = checkpoint.folder, checkpoint.record
     assert record is not None
-    buckets, query_levels = record.key_buckets, levels(plan, stages, record.buckets)
-    check_tasks(settings.spark_shuffle_partitions, buckets, plan.pipeline.origin)
+    key_buckets, query_levels = record.key_buckets, levels(plan, stages, record.buckets)
+    check_tasks(settings.spark_shuffle_partitions, key_buckets, plan.pipeline.origin)
     cache = Size(settings.cached_entries, settings.cached_bytes)
     keeps = not settings.forget_at_end
     # Messages between stages stay in the query, which takes any.
     limits = record_limits(frames.system_part(plan), connection.system.admin(), without="intermediate")
     by_time = without_order(plan, query_levels, frames.inputs)
     bundle = PlanBundle(
-        plan, query_levels, buckets, cache, record.resets, keeps, limits, settings.stall_timeout, columns, by_time
+        plan, query_levels, key_buckets, cache, record.resets, keeps, limits, settings.stall_timeout, columns, by_time
     )
     shipped = add_shipped_plan(pack(bundle), session)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source" and not frames.has(name))
     starts = _starts(folder, sources, plan, connection.system, settings)
-    group = _group(plan, _identity(folder))
+    group = group_name(plan, _identity(folder))
     once, ids = settings.guarantee == "exactly_once", settings.spark_message_ids
-    return QueryPlan(plan, query_levels, buckets, shipped, folder, group, sources, starts, once, ids)
+    split = split_source(plan, stages, checkpoint)
+    return QueryPlan(plan, query_levels, key_buckets, shipped, folder, group, sources, starts, once, ids, split)
 
 
 def of_one_run(queries: Sequence[QueryPlan]) -> list[QueryPlan]:
@@ -93,24 +97,14 @@ def of_one_run(queries: Sequence[QueryPlan]) -> list[QueryPlan]:
     return [replace(query, shipped=replace(query.shipped, run=run)) for query in queries]
 
 
-def _group(plan: Plan, identity: str) -> str:
-    return f"{plan.name}@{identity}"
-
-
-def group_of(plan: Plan, folder: CheckpointPath) -> str | None:
-    """The name under which the system stores data about the checkpoint in a folder; None if it has no name."""
-    file = folder / "identity"
-    return _group(plan, _name_in(file)) if file.exists() else None
-
-
 def check_own(query: QueryPlan) -> None:
     """Raise SystemProblem if the checkpoint of a query that runs was removed, or is another one by now. Where no lock
     keeps a reset away, a query would go on and write beside the run after it."""
     try:
-        name = _name_in(query.folder / "identity")
+        group = group_of(query.plan, query.folder)
     except FileNotFoundError:
-        name = ""
-    if _group(query.plan, name) != query.group:
+        group = None
+    if group != query.group:
         wrong = (
             f"the checkpoint in {query.folder} of pipeline {query.plan.name!r} is not the one that this run has begun "
         )
@@ -122,15 +116,10 @@ def check_own(query: QueryPlan) -> None:
 
 def _identity(folder: CheckpointPath) -> str:
     """The unique name of the checkpoint in a folder. A new checkpoint in the same folder has another name."""
-    file = folder / "identity"
+    file = folder / IDENTITY
     if not file.exists():
         # Written atomically: two checkpoints with an empty name would take each other's batches for their own.
         write(file, uuid.uuid4().hex.encode())
-    return _name_in(file)
-
-
-def _name_in(file: CheckpointPath) -> str:
-    # The system knows nothing by a damaged name, which is then refused.
     return file.read_text(errors="replace")
 
 
@@ -195,8 +184,11 @@ def start_query(
     rows = connection.rows(session, query, batch_records, stop_at, requests, sink.outputs)
     for level in range(1, query.levels.count):
         processor = LevelProcessor(query.shipped, level, sink.outputs)
+        begins = first_state(session, query, level)
         # Without Spark's notion of time: the driver finds watermarks, as the local engine does.
-        rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
+        rows = rows.groupBy("bucket").transformWithStateInPandas(
+            processor, SPARK_SCHEMA, "append", "none", initialState=begins
+        )
     writer = (
         observed(rows, query)
         .writeStream.foreachBatch(_runner(query, sink, session, own, sizer, statuses[query.group]))

@@ -52,6 +52,12 @@ class LevelProcessor(StatefulProcessor):
         """Called by Spark before the first rows: opens the pages of state."""
         self._state = handle.getMapState("pages", "name binary", "data binary")
 
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        """Called by Spark in the first batch of a query that begins with state: names and blobs of one key bucket."""
+        blobs = _MapStateBlobs(self._state)
+        for name, data in zip(initialState["name"], initialState["data"], strict=True):
+            blobs.put(bytes(name), bytes(data))
+
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> "Iterator[pd.DataFrame]":
         """Called by Spark with the rows of one key bucket in a batch: returns the rows that leave the level."""
         import pandas as pd  # noqa: PLC0415

@@ -26,7 +26,8 @@ FEW_BYTES = 16 << 10
 """Bytes of pages that a batch writes in any case, rather than a delta."""
 DELTAS = 64
 """A delta is as large as this part of the pages, at least."""
-_INDEX = b"\0index"
+INDEX = b"\0index"
+"""The name of the page index."""
 _index_decoder = msgspec.msgpack.Decoder(PageIndex)
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -37,7 +38,7 @@ class StatePages:
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
-        data = blobs.get(_INDEX)
+        data = blobs.get(INDEX)
         self.empty = data is None
         self.index = PageIndex(shift=SHIFT) if data is None else _index_decoder.decode(data)
         self._deltas = PageDeltas(blobs, self.index.deltas)
@@ -103,7 +104,7 @@ class StatePages:
             (self._change_own if size.pages else self._change_shared)(prefix, size, entries)
         self._grow_shared()
         self._write_changes()
-        self._blobs.put(_INDEX, _encode(self.index))
+        self._blobs.put(INDEX, _encode(self.index))
 
     def _write_changes(self) -> None:
         deltas, index = self._deltas, self.index.deltas

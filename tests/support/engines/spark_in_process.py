@@ -7,6 +7,7 @@ cases.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from fluvial.runtime.spark.lowering.levels import Levels
 from fluvial.runtime.spark.lowering.lowering import components, has_loop, levels, without_order
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
+from fluvial.runtime.spark.query.bucket_split import split_times
 from fluvial.runtime.spark.query.query_times import QueryTimes, TimesRecord
 from fluvial.runtime.spark.rows import OUTPUT, Messages, Row, TaskReport, decode
 from fluvial.runtime.spark.worker.batch_level import ARROW_SCHEMA as TIMED
@@ -37,6 +39,7 @@ from fluvial.runtime.spark.worker.error_texts import checked_report
 from fluvial.runtime.spark.worker.keyed_level import LevelTask
 from fluvial.runtime.spark.worker.outputs import RowOutputs
 from fluvial.runtime.spark.worker.source_level import level_zero
+from fluvial.runtime.spark.worker.state_split import split_state
 from fluvial.runtime.systems.contract import RecordBatch
 from generators.building import build
 from generators.cases import Case, Pieces
@@ -152,6 +155,21 @@ class Query:
         return passed
 
 
+def split(query: Query, factor: int) -> Query:
+    """The query of a later run, with so many times the key buckets, and what the one before has kept and written."""
+    before = query.buckets.count
+    (bigger,) = [one for one in queries(query.plan, buckets=factor * before) if one.sources == query.sources]
+    states = {store.operator: store.schema for store in query.plan.stores}
+    for (level, bucket), blobs in query.state.items():
+        parts = split_state(blobs, bucket, before, bigger.buckets.count, states, query.levels.producers)
+        for number, held in parts.items():
+            bigger.state[level, number].data = dict(held)
+    bigger.written, bigger.counts, bigger.now = query.written, query.counts, query.now
+    bigger.record = split_times(query.record, before, bigger.buckets.count)
+    bigger.restart()
+    return bigger
+
+
 def _kept(_: TimesRecord) -> None:
     """The record stays in memory."""
 
@@ -192,22 +210,30 @@ def _packed(bundle: PlanBundle) -> ShippedPlan:
 
 
 @with_remote_rows
-def lowered(case: Case, batch_records: int = 7) -> Outputs:
-    """A case run to its end in batches of at most so many messages of each partition; tables come in the first."""
-    return lowered_pipeline(build(case.description), case.inputs, batch_records, case.first)
+def lowered(case: Case, batch_records: int = 7, splits: Mapping[int, int] = MappingProxyType({})) -> Outputs:
+    """A case run to its end in batches of at most so many messages of each partition; tables come in the first. In
+    front of the messages with the numbers in `splits` the query gets so many times the key buckets."""
+    return lowered_pipeline(build(case.description), case.inputs, batch_records, case.first, splits)
 
 
 def lowered_pipeline(
-    pipeline: Pipeline, inputs: Inputs, batch_records: int = 7, first: Collection[str] = ()
+    pipeline: Pipeline,
+    inputs: Inputs,
+    batch_records: int = 7,
+    first: Collection[str] = (),
+    splits: Mapping[int, int] = MappingProxyType({}),
 ) -> Outputs:
     """A pipeline run to the end of its inputs in batches of at most so many messages of each partition; the streams
     `first` come whole in the first."""
     made = plan(pipeline, partitions={stream: len(parts) for stream, parts in inputs.items()})
     assert not has_loop(made)
     outputs: Outputs = {}
-    for query in queries(made):
+    for begun in queries(made):
+        query = begun
         longest = max((len(part) for name in query.sources for part in inputs[name]), default=0)
         for start in range(0, longest, batch_records):
+            if start in splits:
+                query = split(query, splits[start])
             ranges = [
                 RecordBatch(name, number, range(start, start + len(records)), records)
                 for name in query.sources

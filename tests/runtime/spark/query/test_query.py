@@ -16,7 +16,8 @@ from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
 from fluvial.runtime.spark.lowering.query_plan import QueryPlan
-from fluvial.runtime.spark.query.query import check_own, group_of
+from fluvial.runtime.spark.query.checkpoint_record import group_of
+from fluvial.runtime.spark.query.query import check_own
 
 
 def test_a_query_whose_checkpoint_was_reset_does_not_go_on(tmp_path: Path) -> None:

@@ -1,0 +1,96 @@
+"""Splits the state of a key bucket over several, where a query gets more buckets.
+
+The new number is a multiple of the old one, so each new bucket has a part of the keys of one old bucket. It begins with
+the entries of these keys, and with the positions of the old bucket: time has come as far for each of its keys.
+"""
+
+from collections.abc import Mapping
+from zlib import crc32
+
+import msgspec
+
+from ....dsl.errors import SystemProblem
+from ....dsl.operators import Deduplicate, Process
+from ....dsl.validation import explain
+from ....planner.state_schema import STATE, StateSchema
+from ...kernel.chunked_values import key_of_chunk
+from ...kernel.operators.state_entries import key_and_name
+from ...kernel.state_backend import Change
+from .page_deltas import Blobs
+from .page_index import SHIFT, DeltaIndex
+from .state_pages import INDEX, StatePages
+
+_CHUNKS = b"\1"
+"""What the prefix of chunks has behind the operator, in front of that of their values."""
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class HeldBlobs(dict[bytes, bytes]):
+    """What is stored of a bucket, in memory."""
+
+    def put(self, name: bytes, data: bytes) -> None:
+        """Store something, in place of what has that name."""
+        self[name] = data
+
+    def remove(self, name: bytes) -> None:
+        """Remove what has that name."""
+        self.pop(name, None)
+
+
+def stages_in(blobs: Blobs) -> set[str]:
+    """The stages that have run on a bucket."""
+    return {*StatePages(blobs).index.producers}
+
+
+def split_state(
+    blobs: Blobs, bucket: int, before: int, count: int, states: Mapping[str, StateSchema], producers: Mapping[str, int]
+) -> dict[int, HeldBlobs]:
+    """The state of a bucket of `before`, split over those of `count`, by bucket. `states` has the schema of each
+    operator's state, `producers` the number of each stream's producers so far. Raises SystemProblem for an entry that
+    does not tell its key."""
+    pages = StatePages(blobs)
+    if pages.empty:
+        return {}
+    pages.index.convert(producers)
+    changes: dict[int, list[Change]] = {new: [] for new in range(bucket, count, before)}
+    for prefix in [*pages.index.prefixes]:
+        operator, _, rest = prefix.partition(b"\0")
+        schema = states.get(operator.decode())
+        for entry, value in pages.scan(prefix):
+            key = None if schema is None else key_of_entry(schema, rest, entry)
+            if key is None or crc32(key) % before != bucket:
+                raise _foreign(operator.decode(), bucket)
+            changes[crc32(key) % count].append((prefix, entry, value))
+    index = msgspec.structs.replace(
+        pages.index, prefixes={}, shift=SHIFT, shared=1, shared_bytes=0, deltas=DeltaIndex()
+    )
+    found: dict[int, HeldBlobs] = {}
+    for new, of_new in changes.items():
+        found[new] = HeldBlobs({INDEX: _encode(index)})
+        StatePages(found[new]).write(of_new)
+    return found
+
+
+def key_of_entry(schema: StateSchema, rest: bytes, entry: bytes) -> bytes | None:
+    """The key of the message to which an entry of state belongs, given what follows the operator in the prefix; None
+    for an entry of a form that is not known."""
+    if rest.startswith(_CHUNKS):
+        return key_of_entry(schema, rest[len(_CHUNKS) :], key_of_chunk(entry))
+    if schema.kind == Deduplicate.kind:
+        return key_and_name(entry)[0]
+    if schema.kind != Process.kind:
+        return entry
+    mark, state = rest[:1], rest[1:].partition(b"\0")[0].decode()
+    if mark in (b"s", b"x"):  # values, and when they expire
+        form = schema.facts.get(f"{STATE}{state}")
+        if form is None:
+            return None
+        return key_and_name(entry)[0] if form.startswith("map") else entry
+    # The heads of a map's names have the key alone; all else is by a name or a number, too: timers, and pieces.
+    return entry if mark == b"n" and state else key_and_name(entry)[0]
+
+
+def _foreign(operator: str, bucket: int) -> SystemProblem:
+    wrong = f"the state of {operator!r} in key bucket {bucket} has an entry that does not tell the key that it is of"
+    expected = "entries of keys of this bucket alone"
+    return SystemProblem(explain(wrong, expected, "leave out spark_buckets: the query goes on as before", operator))

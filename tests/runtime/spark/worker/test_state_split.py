@@ -1,0 +1,71 @@
+"""The state of one bucket, split over several."""
+
+from zlib import crc32
+
+import pytest
+
+from explained import error_of
+from fluvial.dsl import SystemProblem
+from fluvial.planner.state_schema import StateSchema
+from fluvial.runtime.kernel.chunked_values import ChunkedValues
+from fluvial.runtime.kernel.operators.state_entries import under
+from fluvial.runtime.spark.worker.state_pages import StatePages
+from fluvial.runtime.spark.worker.state_split import HeldBlobs, key_of_entry, split_state, stages_in
+
+WINDOW, SEEN = StateSchema(kind="window"), StateSchema(kind="deduplicate")
+PROCESS = StateSchema(kind="process", facts={"state one": "value", "state names": "map by str, with ttl"})
+
+
+@pytest.mark.parametrize(
+    ("schema", "rest", "entry"),
+    [
+        (WINDOW, b"k", b"key"),
+        (SEEN, b"p\0", under(b"key", b"identity")),
+        (PROCESS, b"sone\0", b"key"),
+        (PROCESS, b"snames\0", under(b"key", b"name")),
+        (PROCESS, b"xnames\0" + b"1" + bytes(9), under(b"key", b"name")),
+        (PROCESS, b"nnames\0", b"key"),
+        (PROCESS, b"n\0", under(b"key", b"timer")),
+        (PROCESS, b"pnames\0", under(b"key", b"0000")),
+        (PROCESS, b"w\0", under(b"key", b"timer")),
+        (PROCESS, b"sof a later version\0", None),
+    ],
+)
+def test_an_entry_tells_the_key_that_it_is_of(schema: StateSchema, rest: bytes, entry: bytes | None) -> None:
+    assert key_of_entry(schema, rest, entry or b"key") == (None if entry is None else b"key")
+
+
+def test_a_chunk_of_a_large_value_tells_the_key_too() -> None:
+    chunks = ChunkedValues(b"w\0k", StatePages(HeldBlobs()), unused=True)
+    for prefix, entry, _ in chunks.changes(b"key", bytes(100_000)):
+        assert key_of_entry(WINDOW, prefix.partition(b"\0")[2], entry or b"") == b"key"
+
+
+def held(bucket: int, keys: list[bytes]) -> HeldBlobs:
+    blobs = HeldBlobs()
+    pages = StatePages(blobs)
+    pages.index.producers["s"] = {"in": {0: 5}}
+    pages.write((b"w\0k", key, b"value") for key in keys if crc32(key) % 3 == bucket)
+    return blobs
+
+
+def test_each_entry_comes_to_one_bucket_and_the_position_to_all() -> None:
+    keys = [f"k{number}".encode() for number in range(5000)]
+    for bucket in range(3):
+        parts = split_state(held(bucket, keys), bucket, 3, 12, {"w": WINDOW}, {"in": 1})
+        assert sorted(parts) == [bucket, bucket + 3, bucket + 6, bucket + 9]
+        for number, blobs in parts.items():
+            pages = StatePages(blobs)
+            assert {key for key, _ in pages.scan(b"w\0k")} == {key for key in keys if crc32(key) % 12 == number}
+            assert pages.index.position("s").producers == {"in": {0: 5}}
+            assert stages_in(blobs) == {"s"}
+
+
+def test_a_bucket_that_has_not_run_stays_empty() -> None:
+    assert split_state(HeldBlobs(), 0, 3, 6, {}, {}) == {}
+
+
+def test_an_entry_of_another_bucket_is_no_guess() -> None:
+    blobs = held(1, [f"k{number}".encode() for number in range(9)])
+    error = error_of(lambda: split_state(blobs, 0, 3, 6, {"w": WINDOW}, {"in": 1}), SystemProblem)
+    assert "does not tell the key" in str(error)
