@@ -29,7 +29,7 @@ _encode = msgspec.msgpack.Encoder().encode
 class Blobs(Protocol):
     """What is stored of a bucket, as bytes by name: Spark's map state, or a dictionary in tests."""
 
-    def get(self, name: bytes) -> bytes | None:
+    def get(self, name: bytes, /) -> bytes | None:
         """What is stored under that name; None if nothing is."""
         ...
 
