@@ -24,9 +24,16 @@ from .triggers import due, mark_fired, observe, slot_of, start_anew
 
 A = TypeVar("A")
 
+TIMERS = b"r"
+"""The mark of the timers of these windows."""
 _NAME = Layout(">Q")
 # Makes a signed time unsigned, for a layout whose bytes sort as the times do.
 _BIAS = 2**63
+
+
+def key_of_timer(name: bytes) -> bytes:
+    """The key of the window that a timer is of, given what is stored of the timer."""
+    return name[_NAME.size :]
 
 
 class TriggeredWindow(Struct, Generic[A], array_like=True, gc=False):
@@ -71,7 +78,7 @@ class TriggeredWindowOperator:
         type_: Any = TriggeredWindow[context.state_type]  # type: ignore[name-defined]
         self._waiting: list[int] = []  # a heap of the ends of windows that have not fired; fired ones are removed later
         self._state = TimeBucketedState(id, backend, type_, TriggeredWindow, empty, self._add_end)
-        self._timers = Timers(id, backend, slot_of(early, late), empty, schedule, context.watermark, mark=b"r")
+        self._timers = Timers(id, backend, slot_of(early, late), empty, schedule, context.watermark, mark=TIMERS)
 
     def _add_end(self, end: int) -> None:
         heappush(self._waiting, end)
@@ -256,7 +263,7 @@ class TriggeredWindowOperator:
     def _fire_due(self, time: int, watermark: int) -> Iterator[None]:
         """Fire the triggers that are due. A window whose end is due as well fires once, on time."""
         for now, name in self._timers.fire(time if watermark < END else END):
-            end, key = _NAME.unpack_from(name)[0] - _BIAS, name[_NAME.size :]
+            end, key = _NAME.unpack_from(name)[0] - _BIAS, key_of_timer(name)
             cache = self._state.at.get(end)
             if cache is None or watermark == END:
                 continue

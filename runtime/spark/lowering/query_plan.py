@@ -14,12 +14,14 @@ from .shipped_plan import ShippedPlan
 @dataclass(frozen=True, slots=True)
 class BucketSplit:
     """The state of another `checkpoint`, which had the buckets `before`. `states` has the schema of each operator's
-    state, `producers` the number of each stream's producers."""
+    state, `producers` the number of each stream's producers; `resets` counts how often an operator's state was
+    removed."""
 
     checkpoint: str
     before: KeyBuckets
     states: Mapping[str, StateSchema]
     producers: Mapping[str, int]
+    resets: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def split_source(plan: Plan, stages: list[PlannedStage], checkpoint: QueryCheckp
     assert before.record is not None
     producers = levels(plan, stages, before.record.buckets).producers
     place = str(before.checkpoint.absolute())
-    return BucketSplit(place, before.record.key_buckets, record.states, producers)
+    return BucketSplit(place, before.record.key_buckets, record.states, producers, record.resets)
 
 
 def end_split(plan: Plan, checkpoint: QueryCheckpoint, connection: Connection) -> QueryCheckpoint:
@@ -131,7 +131,9 @@ def _splitter(split: BucketSplit, after: KeyBuckets, stages: frozenset[str]) -> 
         made: list[tuple[int, bytes, bytes]] = []
         if stages.intersection(stages_in(blobs)):
             bucket = split.before.of_label[rows["bucket"][0].as_py()]
-            parts = split_state(blobs, bucket, split.before.count, after.count, split.states, split.producers)
+            parts = split_state(
+                blobs, bucket, split.before.count, after.count, split.states, split.producers, split.resets
+            )
             made = [(after.labels[new], name, data) for new, part in parts.items() for name, data in part.items()]
         columns = zip(*made, strict=True) if made else [()] * len(_ARROW)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]

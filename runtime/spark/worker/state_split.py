@@ -5,17 +5,19 @@ the entries of these keys, and with the positions of the old bucket: time has co
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from zlib import crc32
 
 import msgspec
 
 from ....dsl.errors import SystemProblem
-from ....dsl.operators import Deduplicate, Process
+from ....dsl.operators import Deduplicate, Process, WindowBy
 from ....dsl.validation import explain
 from ....planner.state_schema import STATE, StateSchema
 from ...kernel.chunked_values import key_of_chunk
 from ...kernel.operators.state_entries import key_and_name
 from ...kernel.state_backend import Change
+from ...kernel.windows.triggered import TIMERS, key_of_timer
 from .page_deltas import Blobs
 from .page_index import SHIFT, DeltaIndex
 from .state_pages import INDEX, StatePages
@@ -43,15 +45,23 @@ def stages_in(blobs: Blobs) -> set[str]:
 
 
 def split_state(
-    blobs: Blobs, bucket: int, before: int, count: int, states: Mapping[str, StateSchema], producers: Mapping[str, int]
+    blobs: Blobs,
+    bucket: int,
+    before: int,
+    count: int,
+    states: Mapping[str, StateSchema],
+    producers: Mapping[str, int],
+    resets: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[int, HeldBlobs]:
     """The state of a bucket of `before`, split over those of `count`, by bucket. `states` has the schema of each
-    operator's state, `producers` the number of each stream's producers so far. Raises SystemProblem for an entry that
+    operator's state, `producers` the number of each stream's producers so far. State that a reset has removed, by
+    `resets`, is left out. Raises SystemProblem for an entry that
     does not tell its key."""
     pages = StatePages(blobs)
     if pages.empty:
         return {}
     pages.index.convert(producers)
+    pages.reset(resets)
     changes: dict[int, list[Change]] = {new: [] for new in range(bucket, count, before)}
     for prefix in [*pages.index.prefixes]:
         operator, _, rest = prefix.partition(b"\0")
@@ -78,6 +88,8 @@ def key_of_entry(schema: StateSchema, rest: bytes, entry: bytes) -> bytes | None
         return key_of_entry(schema, rest[len(_CHUNKS) :], key_of_chunk(entry))
     if schema.kind == Deduplicate.kind:
         return key_and_name(entry)[0]
+    if schema.kind == WindowBy.kind and rest.startswith(TIMERS):
+        return key_of_timer(entry)
     if schema.kind != Process.kind:
         return entry
     mark, state = rest[:1], rest[1:].partition(b"\0")[0].decode()

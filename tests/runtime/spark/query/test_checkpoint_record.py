@@ -40,6 +40,7 @@ from fluvial.runtime.spark.query.checkpoint_record import (
     QueryCheckpoint,
     QueryRecord,
     find_checkpoint,
+    may_split,
     query_checkpoints,
     wanted_record,
 )
@@ -123,6 +124,24 @@ def test_what_spark_cannot_change_is_refused(other: Any, told: str, tmp_path: Pa
     error = error_of(lambda: other(tmp_path), PlanError)
     assert told in str(error)
     assert "test_checkpoint_record.py --engine spark --all" in str(error)
+
+
+def test_key_buckets_may_become_a_multiple(tmp_path: Path) -> None:
+    kept = found(tmp_path, planned(counting()), buckets=8)
+    assert found(tmp_path, planned(counting()), buckets=64) == kept
+    error = error_of(lambda: found(tmp_path, planned(counting()), buckets=12), PlanError)
+    assert "spark_buckets: was 8, is 12 (it may become a multiple" in str(error)
+
+
+def test_what_a_broadcast_brings_is_not_split() -> None:
+    pipeline = counting()
+    rules = pipeline.stream("rules", key=str, value=int).broadcast(id="rules-to-all")
+    rules.map(str).send_to("seen")
+    made = planned(pipeline)
+    wanted = [wanted_record(made, stages, Settings(spark_buckets=8)) for stages in components(made)]
+    told = [any("rules" in stage for stage in record.stages) for record in wanted]
+    assert [may_split(made, record, 16) for record in wanted] == [not all_of_them for all_of_them in told]
+    assert sorted(told) == [False, True]
 
 
 def test_what_has_not_begun_keeps_nothing(tmp_path: Path) -> None:

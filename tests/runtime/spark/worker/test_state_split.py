@@ -20,6 +20,9 @@ PROCESS = StateSchema(kind="process", facts={"state one": "value", "state names"
     ("schema", "rest", "entry"),
     [
         (WINDOW, b"k", b"key"),
+        (WINDOW, b"t" + bytes(8), b"key"),
+        (WINDOW, b"r" + bytes(8), bytes(8) + b"key"),
+        (StateSchema(kind="join"), b"r" + bytes(8), b"key"),
         (SEEN, b"p\0", under(b"key", b"identity")),
         (PROCESS, b"sone\0", b"key"),
         (PROCESS, b"snames\0", under(b"key", b"name")),
@@ -59,6 +62,12 @@ def test_each_entry_comes_to_one_bucket_and_the_position_to_all() -> None:
             assert {key for key, _ in pages.scan(b"w\0k")} == {key for key in keys if crc32(key) % 12 == number}
             assert pages.index.position("s").producers == {"in": {0: 5}}
             assert stages_in(blobs) == {"s"}
+
+
+def test_state_that_a_reset_has_removed_is_left_out() -> None:
+    blobs = held(1, [f"k{number}".encode() for number in range(9)])
+    for part in split_state(blobs, 1, 3, 6, {}, {"in": 1}, {"w": 1}).values():
+        assert list(StatePages(part).index.prefixes) == []
 
 
 def test_a_bucket_that_has_not_run_stays_empty() -> None:
