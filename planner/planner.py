@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from ..dsl import operators as ops
 from ..dsl.errors import UsageError
@@ -104,15 +105,16 @@ def _operators(
             reads=operator.reads,
             writes=written_by(pipeline, operator),
             fills=operator.fills,
-            details=PLANNER_KINDS[operator].options(operator) | _combining(pipeline, operator),
+            details=PLANNER_KINDS[operator].options(operator)
+            | _combining(pipeline, operator, known[operator.id].value),
         )
         for operator in pipeline.operators
     )
 
 
-def _combining(pipeline: Pipeline, operator: ops.Operator) -> dict[str, str]:
+def _combining(pipeline: Pipeline, operator: ops.Operator, value: Any) -> dict[str, str]:
     """Where a border aggregates messages: for which operator."""
-    reader = combining_reader(pipeline, operator.id) if operator.is_border else None
+    reader = combining_reader(pipeline, operator.id, value) if operator.is_border else None
     return {} if reader is None else {"combines for": reader.id}
 
 

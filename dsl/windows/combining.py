@@ -3,7 +3,7 @@ take no more room the more messages they hold."""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, timedelta
 from enum import Enum
 from inspect import isclass
 from types import NoneType, UnionType
@@ -12,12 +12,10 @@ from uuid import UUID
 
 import msgspec
 
-from ..annotations import UNKNOWN
-
 Combines = Callable[[Any], bool]
 """Says of an accumulator whether it may be merged with others before a shuffle."""
 
-_SCALARS = (int, bool, NoneType, datetime, date, time, timedelta, UUID)
+_SCALARS = (int, bool, NoneType, date, timedelta, UUID)
 
 
 def any_accumulator(_: Any) -> bool:
@@ -36,8 +34,8 @@ def whole_sum(accumulator: Any) -> bool:
 
 
 def of_numbers(type_: Any, combines: Combines) -> Combines | None:
-    """What `combines` says where an aggregate is of whole numbers, or it is not known of what; else None."""
-    return combines if type_ in (int, UNKNOWN, Any) else None
+    """What `combines` says where an aggregate is of whole numbers for certain; else None."""
+    return combines if type_ is int else None
 
 
 def of_type(type_: Any) -> Combines | None:

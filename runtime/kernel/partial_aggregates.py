@@ -12,13 +12,12 @@ not. So messages are merged only as long as the watermark at the border is befor
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from inspect import isclass
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, is_typeddict
+from typing import Any
 
 import msgspec
 
 from ...dsl.message import Headers, Record
+from ...dsl.serde import Serde
 from ...dsl.windows.aggregates import Aggregate
 from ..process.interruptions import INTERRUPTIONS
 from .time.border_watermarks import pack_trailer, with_trailer
@@ -48,24 +47,29 @@ class Partial(msgspec.Struct, gc=False):
     messages: int
 
 
-class PendingPartial(Partial, gc=False):
-    """A partial aggregate that waits for others of its key and span. `timestamp` is the greatest of its messages. The
-    watermark is that of the border at its first message; None where records carry none."""
+class PendingPartial(msgspec.Struct, gc=False):
+    """The accumulator of a message, which waits for others of its key and span. The watermark is that of the border at
+    the message; None where records carry none. `data` is the encoded accumulator, where it is known already."""
 
     key: bytes
     end: int
+    accumulator: Any
+    data: bytes | None
     timestamp: int
     watermark: int | None
 
 
 Outgoing = Record | PendingPartial
 """What a border that aggregates has among its outputs until they are drained."""
+_SAME = frozenset([str, int, bool])
+"""Types whose values come out of a border as they went in."""
+_encode = msgspec.json.Encoder().encode
 
 
 class Combiner:
-    """The code of a border that aggregates messages: for which aggregate, in spans of so many ms. Values of these
-    `classes` come out of the border as they went in; None stands for all. `encode` and `check` are for messages that
-    are sent as they are. `producer` is the number of the task in trailers, and `outputs` holds what waits.
+    """The code of a border that aggregates messages: for which aggregate, whose accumulators are of the type `state`,
+    in spans of so many ms. `serde` is that of the values, and `check` the check of the size of records. `producer` is
+    the number of the task in trailers, and `outputs` holds what waits.
 
     Where few messages of a key come together, a partial aggregate costs more than a message: then most are sent as they
     are, and some are tried again now and then.
@@ -74,16 +78,16 @@ class Combiner:
     def __init__(
         self,
         aggregate: Aggregate[Any, Any],
+        state: Any,
         span: int,
-        classes: frozenset[type] | None,
-        encode: Callable[[Any], bytes],
+        serde: Serde[Any],
         check: Callable[..., None] | None,
         producer: int,
         outputs: list[Any],
     ) -> None:
-        self._outputs = outputs
-        self._aggregate, self._span, self._classes = aggregate, span, classes
-        self._encode, self._check, self._producer = encode, check, producer
+        self._outputs, self._producer = outputs, producer
+        self._aggregate, self._span, self._serde, self._check = aggregate, span, serde, check
+        self._decode_accumulator = msgspec.json.Decoder(state).decode
         self._tried = self._merged = 0
         self._rest, self._waiting = [0], [0]
         """So many messages more are sent as they are; so many wait to be merged."""
@@ -91,42 +95,58 @@ class Combiner:
 
     def _item(self) -> Callable[[bytes | None, Any, int, Headers, int | None], Outgoing]:
         # A closure over locals: this runs for each message.
-        init, fold, span, classes = self._aggregate.init, self._aggregate.add, self._span, self._classes
-        may_combine, as_it_is, rest, waiting = self._aggregate.combines, self._as_it_is, self._rest, self._waiting
+        span, rest, waiting, begun, sent = self._span, self._rest, self._waiting, self._begun, self._sent
+        encode, check = self._serde.encode, self._check
+        same = self._serde.type if self._serde.type in _SAME and check is None else None
 
         def item(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int | None) -> Outgoing:
             """A message as a partial aggregate, or else as a record. Raises what its encoding or its size check
             raises."""
+            data = None
+            if value is not None and (rest[0] or value.__class__ is not same):
+                data = encode(value)
+            if check is not None:
+                check(key, data, headers)
             if rest[0]:
                 rest[0] -= 1
-            elif key is not None and len(key) <= MOST_KEY_BYTES and (classes is None or value.__class__ in classes):
-                try:
-                    accumulator = fold(init(), value)
-                    if may_combine is not None and may_combine(accumulator):
-                        waiting[0] += 1
-                        if waiting[0] == LONG_TRIAL:
-                            self._judge_waiting()
-                        end = timestamp - timestamp % span + span
-                        return PendingPartial(accumulator, 1, key, end, timestamp, watermark)
-                except INTERRUPTIONS:
-                    raise
-                except BaseException:  # noqa: S110 - it is raised again where the message is added to its window
-                    pass
-            return as_it_is(key, value, timestamp, headers, watermark)
+            elif key is not None and len(key) <= MOST_KEY_BYTES:
+                accumulator, encoded = begun(value, data)
+                if accumulator is not None:
+                    waiting[0] += 1
+                    if waiting[0] == LONG_TRIAL:
+                        self._judge_waiting()
+                    end = timestamp - timestamp % span + span
+                    return PendingPartial(key, end, accumulator, encoded, timestamp, watermark)
+            if data is None and value is not None:
+                data = encode(value)
+            return sent((key, data, timestamp, headers), watermark)
 
         return item
+
+    def _begun(self, value: Any, data: bytes | None) -> tuple[Any, bytes | None]:
+        """The accumulator of a message, encoded too if its type is the user's to keep; None if the message is to be
+        sent as it is. The aggregate is given a value of its own, as it comes out of the border."""
+        aggregate, combines = self._aggregate, self._aggregate.combines
+        try:
+            own = value if data is None else self._serde.decode(data)
+            accumulator = aggregate.add(aggregate.init(), own)
+            if combines is None or not combines(accumulator):
+                return None, None
+            return accumulator, self._checked(accumulator) if aggregate.is_ordered else None
+        except INTERRUPTIONS:
+            raise
+        except BaseException:  # it is raised again where the message is added to its window
+            return None, None
+
+    def _checked(self, accumulator: Any) -> bytes:
+        """An encoded accumulator. Raises an error if it could not be decoded."""
+        data = _encode(accumulator)
+        self._decode_accumulator(data)
+        return data
 
     def _judge_waiting(self) -> None:
         partials = [item for item in self._outputs if isinstance(item, PendingPartial)]
         self._judge(len(partials), len(partials) - len({(item.key, item.end) for item in partials}))
-
-    def _as_it_is(
-        self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int | None
-    ) -> Record:
-        data = None if value is None else self._encode(value)
-        if self._check is not None:
-            self._check(key, data, headers)
-        return self._sent((key, data, timestamp, headers), watermark)
 
     def released(self, item: Outgoing, watermark: int | None) -> Outgoing:
         """An item of a message that was in flight, with the watermark of now."""
@@ -139,89 +159,94 @@ class Combiner:
         return record if watermark is None else with_trailer(record, pack_trailer(self._producer, watermark))
 
     def records(self, items: list[Outgoing]) -> list[Record]:
-        """The records to send, in the order of the first message of each. Where the order of a key's messages may
-        matter, those of one span are merged only as long as none of another span comes between them."""
-        in_order, tried = self._aggregate.is_ordered, 0
-        waiting: dict[Any, PendingPartial] = {}
-        sent: list[Outgoing] = []
-        for item in items:
-            if not isinstance(item, PendingPartial):
-                waiting.pop(item[0], None)
-                sent.append(item)
-                continue
-            tried += 1
-            name = item.key if in_order else (item.key, item.end)
-            first = waiting.get(name)
-            if first is not None and first.end == item.end and self._is_open(item) and self._merge(first, item):
-                continue
-            waiting[name] = item
-            sent.append(item)
+        """The records to send, in the order of the first message of each."""
+        grouped = list(self._grouped(items))
         self._waiting[0] = 0
-        self._tried, self._merged = self._tried + tried, self._merged + len(items) - len(sent)
+        self._merged += len(items) - len(grouped)
         if self._tried >= TRIAL:
             self._judge(self._tried, self._merged)
             self._tried = self._merged = 0
-        return [self._record(item) if isinstance(item, PendingPartial) else item for item in sent]
+        return [record for group in grouped for record in (self._of(group) if isinstance(group, list) else (group,))]
+
+    def _grouped(self, items: list[Outgoing]) -> list[Record | list[PendingPartial]]:
+        """The items that are merged together. Where the order of a key's messages may matter, those of one span are
+        merged only as long as none of another span, and no message that is sent as it is, comes between them."""
+        in_order = self._aggregate.is_ordered
+        waiting: dict[Any, list[PendingPartial]] = {}
+        grouped: list[Record | list[PendingPartial]] = []
+        for item in items:
+            if not isinstance(item, PendingPartial):
+                waiting.pop(item[0], None)
+                grouped.append(item)
+                continue
+            self._tried += 1
+            name = item.key if in_order else (item.key, item.end)
+            group, is_open = waiting.get(name), item.watermark is None or item.watermark < item.end
+            if group is not None and group[0].end == item.end and is_open:
+                group.append(item)
+                continue
+            waiting[name] = [item]
+            grouped.append(waiting[name])
+        return grouped
 
     def _judge(self, tried: int, merged: int) -> None:
         """Decide how the next messages are sent, by how many of these were merged."""
         if merged < tried * LEAST_MERGED:
             self._rest[0] = PAUSE * tried
 
-    @staticmethod
-    def _is_open(item: PendingPartial) -> bool:
-        return item.watermark is None or item.watermark < item.end
-
-    def _merge(self, first: PendingPartial, item: PendingPartial) -> bool:
-        """Merge a partial aggregate into another. Returns whether the user's function did not fail."""
-        merge = self._aggregate.merge
+    def _of(self, group: list[PendingPartial]) -> list[Record]:
+        """The record of items that are merged. Where that fails, they are sent apart: what cannot be merged fails
+        again, and is told, behind the border."""
+        first, merge = group[0], self._aggregate.merge
+        if len(group) == 1 or merge is None:
+            return [self._record(item, item.accumulator, item.data) for item in group]
         try:
-            if merge is not None:
-                first.accumulator = merge(first.accumulator, item.accumulator)
+            accumulator = first.accumulator
+            for item in group[1:]:
+                accumulator = merge(accumulator, item.accumulator)
+            data = self._checked(accumulator)
         except INTERRUPTIONS:
             raise
-        except BaseException:  # it fails again, and is told, where both are merged behind the border
-            return False
-        first.messages += item.messages
-        first.timestamp = max(first.timestamp, item.timestamp)
-        return True
+        except BaseException:
+            return [self._record(item, item.accumulator, item.data) for item in group]
+        latest = max(item.timestamp for item in group)
+        return [self._record(first, accumulator, data, len(group), latest)]
 
-    def _record(self, item: PendingPartial) -> Record:
-        headers = ((PARTIAL_HEADER, b"%d" % item.messages),)
-        return self._sent((item.key, _MARK + _encode(item.accumulator), item.timestamp, headers), item.watermark)
-
-
-_encode = msgspec.json.Encoder().encode
-
-
-def classes_of(type_: Any) -> frozenset[type] | None:
-    """The classes of the values that come out of a border of this type as they went in; None for all of them."""
-    if type_ is Any:
-        return None
-    origin, parts = get_origin(type_), get_args(type_)
-    if origin in (Union, UnionType):
-        all_of = [classes_of(part) for part in parts]
-        return None if None in all_of else frozenset().union(*(classes for classes in all_of if classes is not None))
-    if is_typeddict(type_):
-        return frozenset([dict])
-    return frozenset([found for found in (origin or type_,) if isclass(found)])
+    def _record(
+        self,
+        item: PendingPartial,
+        accumulator: Any,
+        data: bytes | None,
+        messages: int = 1,
+        timestamp: int | None = None,
+    ) -> Record:
+        headers = ((PARTIAL_HEADER, f"{self._aggregate.kind} {messages}".encode()),)
+        value = _MARK + (_encode(accumulator) if data is None else data)
+        return self._sent(
+            (item.key, value, item.timestamp if timestamp is None else timestamp, headers), item.watermark
+        )
 
 
 def partial_decoder(
-    decode: Callable[[bytes], Any], type_: Any, count: Callable[[int], None]
+    decode: Callable[[bytes], Any], aggregate: Aggregate[Any, Any], state: Any, count: Callable[[int], None]
 ) -> Callable[[bytes | None, Headers], Any]:
-    """What decodes a record behind a border, by its headers: as a `Partial` whose accumulator is of a type, or as the
-    value of a message, by `decode`. `count` is given the number of messages of a record that has more than one."""
-    decode_accumulator = msgspec.json.Decoder(type_).decode
+    """What decodes a record behind a border that has headers: as a `Partial` of an aggregate, whose accumulator is of
+    the type `state`, or as the value of a message, by `decode`. `count` is given the number of messages of a record
+    beyond the first. It raises ValueError for a partial aggregate of another kind."""
+    decode_accumulator = msgspec.json.Decoder(state).decode
 
     def decoded(value: bytes | None, headers: Headers) -> Any:
         if value is None:
             return None
-        if headers[0][0] != PARTIAL_HEADER:
+        if headers[0][0] != PARTIAL_HEADER or not value.startswith(_MARK):
             return decode(value)
-        messages = int(headers[0][1])
-        partial = Partial(decode_accumulator(value[len(_MARK) :]), messages)
-        count(messages - 1)
+        kind, _, messages = headers[0][1].decode().partition(" ")
+        if kind != aggregate.kind:
+            raise ValueError(
+                f"a partial aggregate by {kind}(), from before the window aggregated by {aggregate.kind}()"
+            )
+        partial = Partial(decode_accumulator(value[len(_MARK) :]), int(messages))
+        count(partial.messages - 1)
         return partial
 
     return decoded
@@ -230,13 +255,13 @@ def partial_decoder(
 def taking_partials(aggregate: Aggregate[Any, Any]) -> Aggregate[Any, Any]:
     """The aggregate, whose `add` takes partial aggregates, too."""
     fold, merge = aggregate.add, aggregate.merge
-    initial = cache(aggregate.init)
+    initial = cache(lambda: _encode(aggregate.init()))
 
     def add(accumulator: Any, value: Any) -> Any:
         if value.__class__ is not Partial:
             return fold(accumulator, value)
-        # The user's function may not know what `init` gives.
-        if merge is None or accumulator == initial():
+        # The user's `merge` may not know what `init` gives.
+        if merge is None or _encode(accumulator) == initial():
             return value.accumulator
         return merge(accumulator, value.accumulator)
 

@@ -105,7 +105,7 @@ def _border_names(environment: StageEnvironment, stage_input: StageInput, number
     def count(messages: int) -> None:
         fed[stream] += messages
 
-    partial = partial_decoder(decode, aggregate.state(plain(type_)), count)
+    partial = partial_decoder(decode, aggregate, aggregate.state(plain(type_)), count)
     return {f"decode_{number}": decode, f"partial_{number}": partial}
 
 

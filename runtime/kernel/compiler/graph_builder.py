@@ -1,13 +1,15 @@
 """Builds the graph of a stage from its plan."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from ....dsl import operators as ops
+from ....planner.flow import Flow
 from ....planner.partial_aggregates import combining_reader, partial_reader
 from ....planner.plan import Plan
 from ....planner.stages import border
 from ....planner.stream_names import intermediate
+from ....planner.type_inference import flows
 from ..code.stage_graph import StageGraph
 from ..kinds import KERNEL_KINDS
 from ..time.stage_input import StageInput, TimeSource
@@ -15,10 +17,14 @@ from ..time.watermark_node import NodeKind, WatermarkNode
 
 
 def build_stage_graph(
-    plan: Plan, stage_id: str, clocks: dict[str, TimeSource], by_time: Collection[str] = ()
+    plan: Plan,
+    stage_id: str,
+    clocks: dict[str, TimeSource],
+    by_time: Collection[str] = (),
 ) -> StageGraph:
     """The graph of a stage of a plan. `clocks` says where the time of each input comes from. The messages of streams
     `by_time` are read in the order of their times."""
+    known = flows(plan.pipeline)
     stage = plan.stage(stage_id)
     pipeline = plan.pipeline
     operators = {id: pipeline.operator(id) for id in stage.operators}
@@ -36,14 +42,14 @@ def build_stage_graph(
         )
         writer = origin.id if origin else stream[len(pipeline.name) + 1 :]
         reading = followers[origin.id] if origin else readers[writer]
-        partials = origin is None and partial_reader(pipeline, writer) is not None
+        partials = origin is None and partial_reader(pipeline, writer, known[writer].value) is not None
         inputs[stream] = StageInput(stream, clocks[stream], origin, writer, tuple(reading), partials=partials)
     graph = StageGraph(plan, operators, inputs, {id: tuple(behind) for id, behind in followers.items()}, frozenset())
     if any(operator.async_call is not None for operator in operators.values()):
         starts = [id for id, operator in operators.items() if operator.role == "both" or id in side_of]
         graph.tracked = frozenset([*inputs, *starts])
     graph.side_of = side_of
-    graph.combining = dict(_combining(graph, by_time))
+    graph.combining = dict(_combining(graph, known, by_time))
     for stream, stage_input in inputs.items():
         inputs[stream] = replace(stage_input, silent=all(map(graph.silent, stage_input.readers)))
     _add_nodes(graph)
@@ -51,12 +57,14 @@ def build_stage_graph(
     return graph
 
 
-def _combining(graph: StageGraph, by_time: Collection[str]) -> Iterator[tuple[str, ops.Operator]]:
+def _combining(
+    graph: StageGraph, known: Mapping[str, Flow], by_time: Collection[str]
+) -> Iterator[tuple[str, ops.Operator]]:
     """The borders that aggregate messages, with the operator behind each. Where messages are
     sorted behind a border and the order may matter, each is sent alone."""
     pipeline = graph.plan.pipeline
     for id, operator in graph.operators.items():
-        reader = combining_reader(pipeline, id) if operator.is_border else None
+        reader = combining_reader(pipeline, id, known[id].value) if operator.is_border else None
         is_sorted = intermediate(pipeline.name, id) in by_time
         if reader is not None and not (is_sorted and reader.takes_partials.is_ordered):
             yield id, reader

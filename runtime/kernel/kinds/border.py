@@ -10,7 +10,7 @@ from ....planner.flow import plain
 from ..code.code_writer import CodeWriter
 from ..code.source_text import CodePath, Variables
 from ..environment import StageEnvironment
-from ..partial_aggregates import Combiner, classes_of
+from ..partial_aggregates import Combiner
 from ..time.border_watermarks import pack_trailer, with_trailer
 from .binding import bind_size_check
 from .row import KernelKind
@@ -86,9 +86,9 @@ def _bind_combiner(
     node, trailers = environment.node_in(operator.id), environment.program.trailers
     combiner = Combiner(
         reader.takes_partials,
+        reader.takes_partials.state(type_),
         reader.combines_by or 1,
-        classes_of(type_),
-        bound["encode"],
+        value_serde(type_),
         bound.get("check_size"),
         environment.producer,
         records,

@@ -1,7 +1,7 @@
 """What a border sends in place of messages, and how a window takes it."""
 
 import asyncio
-from types import NoneType
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 import pytest
@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from engines.one_window import ms
 from engines.stages import feed, task_of
-from fluvial.dsl import ErrorPolicy, Pipeline, aggregate, count, dead_letter, total, tumbling
+from fluvial.dsl import ErrorPolicy, Pipeline, aggregate, count, dead_letter, msgpack, skip, total, tumbling
 from fluvial.dsl.message import Record
-from fluvial.runtime.kernel.partial_aggregates import MOST_KEY_BYTES, PARTIAL_HEADER, classes_of
+from fluvial.planner import plan
+from fluvial.runtime.kernel.partial_aggregates import LONG_TRIAL, MOST_KEY_BYTES, PARTIAL_HEADER
 from fluvial.runtime.kernel.time.border_watermarks import without_trailer
 from fluvial.runtime.testing import PipelineDriver
 from generators.tallies import joined, letter, no_tally, number, tallied, told, with_message
@@ -28,7 +29,7 @@ def sent(pipeline: Pipeline, *records: Record) -> list[Record]:
 
 def messages_of(one: Record) -> int | None:
     """The number of messages of a partial aggregate; None for a message."""
-    return int(one[3][0][1]) if one[3] and one[3][0][0] == PARTIAL_HEADER else None
+    return int(one[3][0][1].split()[1]) if one[3] and one[3][0][0] == PARTIAL_HEADER else None
 
 
 def test_a_key_costs_a_record_for_each_window() -> None:
@@ -68,39 +69,170 @@ def test_a_message_with_a_long_key_travels_as_it_is() -> None:
     assert [messages_of(one) for one in made] == [1, None]
 
 
-class Click(Struct):
-    user: str
-
-
 class Named(TypedDict):
     user: str
 
 
-@pytest.mark.parametrize(
-    ("type_", "classes"),
-    [
-        (int, {int}),
-        (int | None, {int, NoneType}),
-        (list[int] | Click, {list, Click}),
-        (Named, {dict}),
-        (Any, None),
-        (int | Any, None),
-    ],
-)
-def test_values_of_which_classes_come_out_as_they_went_in(type_: Any, classes: set[type] | None) -> None:
-    assert classes_of(type_) == classes
+class Number(Struct):
+    n: int
 
 
-def one_more(value: str) -> float:
-    return number(value) + 1
+def aggregated(made: Any, value: Any = str, *, fn: Any = None, on_error: ErrorPolicy | None = None) -> Pipeline:
+    """Values, mapped by `fn` to the type that is told, by one key."""
+    pipeline = Pipeline("tallied", on_error=on_error or dead_letter())
+    source = pipeline.stream("in", value=str)
+    mapped = source if fn is None else source.map(fn)
+    keyed = mapped.partition_by(lambda _: "a", id="by-letter", key_type=str, value=value)
+    keyed.window(tumbling(ms(10)), made, id="tally").map(told).send_to("out")
+    return pipeline
 
 
-def test_a_value_of_another_class_travels_as_it_is() -> None:
+def outputs(pipeline: Pipeline, *values: str) -> list[Any]:
+    with PipelineDriver(pipeline) as driver:
+        driver.records.send("in", [record(value) for value in values])
+        driver.end()
+        return [message.value for message in driver.read("out")]
+
+
+def fields_of(value: Named) -> int:
+    return len(value)
+
+
+def test_the_aggregate_is_given_what_comes_out_of_the_border() -> None:
+    pipeline = aggregated(total(fields_of), Named, fn=lambda value: {"user": value, "more": 1})
+    assert outputs(pipeline, "a1", "a2") == ["on_time a 0 2"]
+
+
+def spoil(value: Number) -> int:
+    value.n += 1000
+    return value.n
+
+
+def as_number(value: str) -> Number:
+    return Number(number(value))
+
+
+def test_the_aggregate_is_given_a_value_of_its_own() -> None:
     pipeline = Pipeline("p")
-    mapped = pipeline.stream("in", value=str).map(one_more)
-    keyed = mapped.partition_by(str, id="by-letter", key_type=str)
+    numbers = pipeline.stream("in", value=str).map(as_number)
+    numbers.partition_by(lambda _: "a", id="by-letter", key_type=str).window(
+        tumbling(ms(10)), total(spoil), id="w"
+    ).map(told).send_to("out")
+    numbers.map(lambda value: f"{value.n}").send_to("side", value=str)
+    with PipelineDriver(pipeline) as driver:
+        driver.records.send("in", [record("a1"), record("a2")])
+        driver.end()
+        assert [message.value for message in driver.read("side")] == ["1", "2"]
+        assert [message.value for message in driver.read("out")] == ["on_time a 0 2003"]
+
+
+def not_finite(value: str) -> dict[str, float]:
+    return {"x": float(value)}
+
+
+def test_a_value_that_cannot_be_encoded_fails_as_without() -> None:
+    with PipelineDriver(aggregated(count(), dict[str, float], fn=not_finite, on_error=skip())) as driver:
+        driver.records.send("in", [record("nan"), record("1")])
+        driver.end()
+        assert driver.report().failed == {"by-letter": 1}
+        assert [message.value for message in driver.read("out")] == ["on_time a 0 1"]
+
+
+@dataclass
+class Best:
+    top: int = 0
+    n: int = field(default=0, compare=False)
+
+
+def better(best: Best, value: str) -> Best:
+    return Best(max(best.top, number(value)), best.n + 1)
+
+
+def best_of(one: Best, other: Best) -> Best:
+    return Best(max(one.top, other.top), one.n + other.n)
+
+
+def test_what_equals_the_first_accumulator_by_name_alone_is_merged() -> None:
+    with PipelineDriver(aggregated(aggregate(Best, better, merge=best_of))) as driver:
+        for value in ("a0", "a0", "a5"):
+            driver.records.send("in", [record(value)])
+        driver.end()
+        assert [message.value for message in driver.read("out")] == ["on_time a 0 Best(top=5, n=3)"]
+
+
+def no_int(_: int, value: str) -> int:
+    return number(value) / 2  # type: ignore[return-value]
+
+
+def plus(one: int, other: int) -> int:
+    return one + other
+
+
+def test_an_accumulator_of_another_type_than_told_is_none_to_travel() -> None:
+    pipeline = aggregated(aggregate(int, no_int, merge=plus))
+    assert [messages_of(one) for one in sent(pipeline, record("a1"), record("a2"))] == [None, None]
+    assert outputs(pipeline, "a1", "a3") == ["on_time a 0 1.5"]
+
+
+def added(total: Number, value: str) -> Number:
+    return Number(total.n + number(value))
+
+
+def half_merged(one: Number, other: Number) -> Number:
+    one.n += other.n
+    if one.n > 5:
+        raise ValueError(one.n)
+    return one
+
+
+def test_a_merge_that_fails_half_way_changes_nothing_of_what_is_sent() -> None:
+    pipeline = aggregated(aggregate(lambda: Number(0), added, merge=half_merged, type=Number))
+    made = sent(pipeline, record("a3"), record("a3"), record("a3"))
+    assert [one[1] for one in made] == [b'\xc1{"n":3}'] * 3
+
+
+def test_a_user_s_header_of_that_name_makes_no_partial_aggregate() -> None:
+    for headers in (((PARTIAL_HEADER, b"count 9"),), ((PARTIAL_HEADER, b"x"),)):
+        with PipelineDriver(aggregated(count(), float, fn=lambda value: float(value))) as driver:
+            driver.records.send("in", [(None, b"42", 0, headers), record("1")])
+            driver.end()
+            assert [message.value for message in driver.read("out")] == ["on_time a 0 2"]
+
+
+def test_a_partial_aggregate_of_another_kind_is_an_error_of_its_message() -> None:
+    crossing = feed(task_of(tallied("total")), "in", record("a1"), record("a2"))["by-letter"]
+    reader = task_of(tallied("count"), stage=1)
+    reader.feed("tallied-by-letter", 0, range(1), crossing)
+    assert reader.failures.counts == {"by-letter": 1}
+
+
+@pytest.mark.parametrize("value", [bytes, msgpack(str)])
+def test_bytes_of_the_user_s_own_travel_alone(value: Any) -> None:
+    pipeline = aggregated(count(), value, fn=(lambda text: text.encode()) if value is bytes else None)
+    assert "combines for" not in plan(pipeline).operator("by-letter").details
+
+
+def test_where_keys_seldom_repeat_messages_are_sent_as_they_are() -> None:
+    pipeline = Pipeline("p")
+    keyed = pipeline.stream("in", value=str).partition_by(str, id="by-letter", key_type=str)
     keyed.window(tumbling(ms(10)), count(), id="w").send_to("out")
-    assert [(messages_of(one), one[1]) for one in sent(pipeline, record("a1"))] == [(None, b"2")]
+    task = task_of(pipeline)
+    shares = []
+    for start in range(0, 40_000, 2000):
+        task.feed("in", 0, range(start, start + 2000), [record(f"a{number}") for number in range(start, start + 2000)])
+        ((_, made),) = task.drain_outputs()
+        shares.append(sum(messages_of(without_trailer(one)) is not None for one in made))
+    assert shares[:3] == [2000, 0, 0]
+    assert 0 < sum(shares[3:]) <= 4000
+
+
+def test_a_large_batch_is_judged_before_its_end() -> None:
+    pipeline = Pipeline("p")
+    keyed = pipeline.stream("in", value=str).partition_by(str, id="by-letter", key_type=str)
+    keyed.window(tumbling(ms(10)), count(), id="w").send_to("out")
+    made = sent(pipeline, *[record(f"a{number}") for number in range(LONG_TRIAL + 100)])
+    assert [messages_of(one) for one in made[-100:]] == [None] * 100
+    assert [messages_of(one) for one in made[:100]] == [1] * 100
 
 
 def merged_unluckily(on_error: ErrorPolicy) -> Pipeline:
@@ -113,7 +245,7 @@ def merged_unluckily(on_error: ErrorPolicy) -> Pipeline:
 
 def test_what_cannot_be_merged_fails_behind_the_border_as_a_message() -> None:
     pipeline = merged_unluckily(dead_letter())
-    assert [messages_of(one) for one in sent(pipeline, record("a6"), record("a7"), record("a8"))] == [1, 2]
+    assert [messages_of(one) for one in sent(pipeline, record("a6"), record("a7"), record("a8"))] == [1, 1, 1]
     with PipelineDriver(pipeline) as driver:
         for value in ("a6", "a7", "a8"):
             driver.send("in", value, timestamp=0)
