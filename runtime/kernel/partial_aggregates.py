@@ -23,7 +23,7 @@ from ..process.interruptions import INTERRUPTIONS
 from .time.border_watermarks import pack_trailer, with_trailer
 
 PARTIAL_HEADER = "fluvial-partial"
-"""The header of a record that is a partial aggregate: its value is the number of messages."""
+"""The header of a record that is a partial aggregate: its value is the kind of aggregate, and how many messages."""
 _MARK = b"\xc1"
 """The first byte of its value. No text, JSON or MessagePack begins with it: who expects a message cannot decode it."""
 MOST_KEY_BYTES = 1 << 10

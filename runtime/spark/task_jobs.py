@@ -1,6 +1,5 @@
 """Jobs of one task each, which Spark runs wherever there is a core: what containers of the local engine run in."""
 
-import logging
 import os
 import re
 import sys
@@ -19,7 +18,7 @@ from pyspark.sql import SparkSession
 from ...dsl.errors import FluvialError, SystemProblem, UnsupportedError, UsageError
 from ...dsl.text import visible
 from ...dsl.validation import explain
-from .query.java_process import reason
+from .query.java_process import quiet_client, reason
 from .query.session import session_for
 from .query.supervision import python_problem
 
@@ -132,7 +131,7 @@ class TaskJobs:
 def task_jobs(spark: Any, argument: str, work: Work) -> Iterator[tuple[TaskJobs, DriverAddress]]:
     """Let Spark run jobs while the context is open. `spark` is a session or the URL of a master, which the user has
     given as `argument`; a session that is started for it ends with the context."""
-    with _quiet_client(), _session(spark, argument) as session:
+    with quiet_client(_always), _session(spark, argument) as session:
         context = session.sparkContext
         _refuse_shared_threads(context)
         setting = context.getConf().get
@@ -158,22 +157,9 @@ def _session(spark: Any, argument: str) -> Iterator[SparkSession]:
             sessions.__exit__(None, None, None)
 
 
-@contextmanager
-def _quiet_client() -> Iterator[None]:
-    """Keep PySpark's client of Java from logging the tracebacks of calls that the end of Java cuts off: `TaskJobs`
-    tells of that end."""
-    loggers = [logging.getLogger(name) for name in (None, "py4j.clientserver", "py4j.java_gateway")]
-    for logger in loggers:  # it logs some of them by the root
-        logger.addFilter(_is_others)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(_is_others)
-
-
-def _is_others(record: logging.LogRecord) -> bool:
-    return record.module not in ("clientserver", "java_gateway")
+def _always() -> bool:
+    """Whether the end of Java is told of by others, so that its client need not."""
+    return True
 
 
 def _in_worker(work: Work, order: bytes, _: Iterable[object]) -> Iterator[str]:

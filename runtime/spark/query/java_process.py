@@ -122,20 +122,32 @@ def reason(error: BaseException) -> str:
 
 
 @contextmanager
+def quiet_client(ending: Callable[[], bool]) -> Iterator[None]:
+    """Keep PySpark's client of Java from logging the tracebacks of calls that are cut off while a run is `ending`."""
+
+    def wanted(record: logging.LogRecord) -> bool:
+        return record.module not in ("clientserver", "java_gateway") or not ending()
+
+    loggers = [logging.getLogger(name) for name in (None, "py4j.clientserver", "py4j.java_gateway")]
+    for logger in loggers:  # it logs some of them by the root
+        logger.addFilter(wanted)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(wanted)
+
+
+@contextmanager
 def java_end_explained(stopping: Callable[[], bool]) -> Iterator[None]:
     """Raise SystemProblem if Spark ends before the run. If the run was asked to stop, only log a warning.
 
     A service manager often sends SIGTERM to every process of a service. Java then ends at once, in the middle of a
     batch, and the next run repeats that batch.
     """
-    py4j = logging.getLogger("py4j.clientserver")
-
-    def wanted(_: logging.LogRecord) -> bool:
-        return not stopping()  # a call that a signal interrupts leaves a connection that py4j cannot close
-
-    py4j.addFilter(wanted)
     try:
-        yield
+        with quiet_client(stopping):  # a call that a signal interrupts leaves a connection that py4j cannot close
+            yield
     except (QueryFailed, Py4JError, ConnectionError, EOFError) as error:
         first = str(error).strip().partition("\n")[0]
         if stopping():
@@ -146,5 +158,3 @@ def java_end_explained(stopping: Callable[[], bool]) -> Iterator[None]:
             wrong = f"Spark's Java process does not answer: {type(error).__name__}: {first}"
             remedy = "see the file that its messages go to, and whether the system has ended it for want of memory"
             raise SystemProblem(explain(wrong, "a Java process that lives as long as the run", remedy)) from error
-    finally:
-        py4j.removeFilter(wanted)

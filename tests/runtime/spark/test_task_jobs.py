@@ -1,6 +1,5 @@
 """Jobs of one task: what Spark runs, what it says of a task that it could not run, and what is refused."""
 
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -23,7 +22,6 @@ from fluvial.runtime.spark.task_jobs import (
     TaskJobs,
     Work,
     _port,
-    _quiet_client,
     _refuse_shared_threads,
     _refuse_switches,
     environment_with,
@@ -154,22 +152,6 @@ def test_threads_that_share_those_of_java_are_refused() -> None:
     context: Any = SimpleNamespace(_gateway=object())
     error = error_of(partial(_refuse_shared_threads, context), UnsupportedError)
     assert_explains(error, "PYSPARK_PIN_THREAD=false", None, "threads of Java", "leave it out")
-
-
-def test_the_end_of_java_leaves_no_tracebacks_of_calls_that_it_cut_off(caplog: pytest.LogCaptureFixture) -> None:
-    def log(name: str | None, file: str) -> None:
-        logger = logging.getLogger(name)
-        logger.handle(logger.makeRecord(logger.name, logging.ERROR, file, 1, "said in %s", (file,), None))
-
-    for file in ("/py4j/java_gateway.py", "/py4j/clientserver.py"):
-        with _quiet_client():
-            log(None, file)
-            log("py4j.clientserver", file)
-    assert caplog.messages == []
-    with _quiet_client():
-        log(None, "/users.py")
-    log("py4j.clientserver", "/py4j/clientserver.py")
-    assert caplog.messages == ["said in /users.py", "said in /py4j/clientserver.py"]
 
 
 def test_the_port_is_a_number() -> None:

@@ -32,14 +32,22 @@ def test_a_run_that_is_to_stop_ends_quietly(error: Exception, caplog: pytest.Log
 
 
 @pytest.mark.parametrize("stopping", [True, False])
+@pytest.mark.parametrize("name", [None, "py4j.clientserver"])
+@pytest.mark.parametrize("file", ["/py4j/java_gateway.py", "/py4j/clientserver.py"])
 def test_what_py4j_says_of_an_interrupted_call_is_left_out_while_a_run_stops(
-    stopping: bool, caplog: pytest.LogCaptureFixture
+    name: str | None, file: str, stopping: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    py4j = logging.getLogger("py4j.clientserver")
+    logger = logging.getLogger(name)
+
+    def log(file: str) -> None:
+        logger.handle(logger.makeRecord(logger.name, logging.ERROR, file, 1, "said in %s", (file,), None))
+
     with java_end_explained(lambda: stopping):
-        py4j.error("Exception occurred while shutting down connection")
-    assert ("shutting down" in caplog.text) is not stopping
-    assert not py4j.filters
+        log(file)
+        log("/users.py")
+    assert caplog.messages == ([] if stopping else [f"said in {file}"]) + ["said in /users.py"]
+    log(file)
+    assert len(caplog.messages) == (2 if stopping else 3)
 
 
 @pytest.mark.parametrize("error", LOST)
