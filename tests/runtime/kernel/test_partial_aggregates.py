@@ -12,8 +12,12 @@ from engines.stages import feed, task_of
 from fluvial.dsl import ErrorPolicy, Pipeline, aggregate, count, dead_letter, msgpack, skip, total, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
-from fluvial.runtime.kernel.partial_aggregates import LONG_TRIAL, MOST_KEY_BYTES, PARTIAL_HEADER
+from fluvial.runtime.kernel.compiler.compiler import compile_stage
+from fluvial.runtime.kernel.partial_aggregates import LONG_TRIAL, MOST_KEY_BYTES, PARTIAL_HEADER, partial_decoder
+from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.time.border_watermarks import without_trailer
+from fluvial.runtime.size_limit import SizeLimit
+from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
 from generators.tallies import joined, letter, no_tally, number, tallied, told, with_message
 
@@ -302,3 +306,66 @@ def test_late_messages_are_counted_one_by_one() -> None:
     reader.feed("tallied-by-letter", 0, range(2), later)
     reader.feed("tallied-by-letter", 0, range(2, 3), crossing)
     assert reader.counts.late == {"tally": 5}
+
+
+def half_of(value: str) -> int:
+    return number(value) / 2  # type: ignore[return-value]
+
+
+def test_a_number_that_is_none_travels_as_the_message() -> None:
+    pipeline = aggregated(total(half_of))
+    assert [messages_of(one) for one in sent(pipeline, record("a1"), record("a2"))] == [None, None]
+
+
+def interrupted(_: str) -> int:
+    raise KeyboardInterrupt
+
+
+def test_an_interruption_is_no_error_of_a_message() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        sent(aggregated(total(interrupted)), record("a1"))
+
+
+def interrupted_merge(_: int, __: int) -> int:
+    raise KeyboardInterrupt
+
+
+def one_each(total: int, _: str) -> int:
+    return total + 1
+
+
+def test_nor_is_one_as_accumulators_are_merged() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        sent(aggregated(aggregate(int, one_each, merge=interrupted_merge)), record("a1"), record("a2"))
+
+
+def test_a_message_that_is_too_large_for_the_stream_fails_as_without() -> None:
+    made = plan(aggregated(count(), on_error=skip()))
+    limits = {"tallied-by-letter": SizeLimit(200)}
+    program = compile_stage(made, "in", {"in": "source"}, trailers=True, limits=limits)
+    task = StageTask(program, MemoryStore(), empty=True)
+    found = feed(task, "in", record("a" * 300), record("a1"))["by-letter"]
+    assert [messages_of(without_trailer(one)) for one in found] == [1]
+    assert task.failures.counts == {"by-letter": 1}
+
+
+def test_records_with_headers_of_the_user_s_are_messages() -> None:
+    decoded = partial_decoder(bytes.decode, count(), int, lambda _: None)
+    assert decoded(b"tea", (("by", b"ann"),)) == "tea"
+    assert decoded(None, (("by", b"ann"),)) is None
+
+
+def test_a_message_in_flight_that_cannot_be_added_travels_as_it_is() -> None:
+    pipeline = Pipeline("p", on_error=skip())
+    called = pipeline.stream("in", value=str).async_flat_map(at_once, id="call")
+    keyed = called.partition_by(letter, id="by-letter", key_type=str)
+    keyed.window(tumbling(ms(10)), total(number), id="w").map(told).send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        driver.records.send("in", [record("a1"), record("a"), record("a2")])
+        driver.end()
+        assert [message.value for message in driver.read("out")] == ["on_time a 0 3"]
+        assert driver.report().failed == {"w": 1}
+
+
+async def at_once(value: str) -> list[str]:
+    return [value]
