@@ -25,11 +25,10 @@ from .time.border_watermarks import pack_trailer, with_trailer
 PARTIAL_HEADER = "fluvial-partial"
 """The header of a record that is a partial aggregate: its value is the kind of aggregate, and how many messages."""
 _MARK = b"\xc1"
-"""The first byte of its value. No text, JSON or MessagePack begins with it: who expects a message cannot decode it."""
+"""The first byte of the value of a partial aggregate. No text and no JSON begins with it, so that nobody takes the
+value for that of a message."""
 MOST_KEY_BYTES = 1 << 10
 """Messages with longer keys are sent as they are, with their check of the size of records."""
-
-
 TRIAL = 1000
 """By so many messages a border judges whether to aggregate is worth it."""
 LEAST_MERGED = 0.25
@@ -160,7 +159,7 @@ class Combiner:
 
     def records(self, items: list[Outgoing]) -> list[Record]:
         """The records to send, in the order of the first message of each."""
-        grouped = list(self._grouped(items))
+        grouped = self._grouped(items)
         self._waiting[0] = 0
         self._merged += len(items) - len(grouped)
         if self._tried >= TRIAL:

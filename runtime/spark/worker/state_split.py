@@ -55,8 +55,7 @@ def split_state(
 ) -> dict[int, HeldBlobs]:
     """The state of a bucket of `before`, split over those of `count`, by bucket. `states` has the schema of each
     operator's state, `producers` the number of each stream's producers so far. State that a reset has removed, by
-    `resets`, is left out. Raises SystemProblem for an entry that
-    does not tell its key."""
+    `resets`, is left out. Raises SystemProblem for an entry that does not tell its key."""
     pages = StatePages(blobs)
     if pages.empty:
         return {}
