@@ -26,6 +26,7 @@ from ..open_resources import OpenResources
 from ..output_routes import open_sinks
 from ..preflight.input_streams import InputStreamMonitor, inputs_of
 from ..preflight.state_compatibility import refuse_changed, reset_command
+from ..process.gc_tuning import reduced_gc
 from ..process.interruptions import interruption, interruptions_raised
 from ..process.machine import THIS_MACHINE, Machine
 from ..process.resource_limits import exhaustion_explained
@@ -53,7 +54,6 @@ from .commit.contract import Commits
 from .commit.two_phase_commit import TwoPhaseCommit
 from .container import Container
 from .coordination.membership import ContainerId, Membership, PlaceGuard, join
-from .gc_tuning import reduced_gc
 from .input_queue import InputQueue, InputQueues
 from .observe.end_offsets import EndOffsets
 from .observe.progress import ProgressReporter

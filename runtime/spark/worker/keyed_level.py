@@ -14,6 +14,7 @@ from ...kernel.code.source_code import ReadTimes, times_reader
 from ...kernel.stage import StageTask
 from ...kernel.state_backend import Change
 from ...kernel.time.bounds import END
+from ...process.gc_tuning import reduced_gc
 from ...systems.provisioning import bootstrap_streams
 from ..batch_report import BatchReport, Due
 from ..batch_times import BatchTimes, StreamTime
@@ -74,6 +75,7 @@ class LevelTask:
         self._shipped, self._level, self._times, self._label = shipped, level, times, label
         self._bundle, _ = unpack(shipped)
         self._stack = ExitStack()
+        self._stack.enter_context(reduced_gc())
         self._output = self._stack.enter_context((outputs or RowOutputs())())
         self._sinks = TaskSinks(shipped, self._stack)
 

@@ -16,6 +16,7 @@ from ...kernel.failures import FailedRecord, Failures
 from ...kernel.stage import StageTask
 from ...kernel.time.bounds import START
 from ...kernel.time.position import Position
+from ...process.gc_tuning import reduced_gc
 from ...process.interruptions import INTERRUPTIONS
 from ...state.memory import MemoryStore
 from ...systems.contract import RecordBatch
@@ -66,7 +67,7 @@ def level_zero(
     `most` records at a time. `task` is the number of the task where several read the partition."""
     bundle, _ = unpack(shipped)
     forwarded = stream in bundle.levels.forwarded
-    with sendable_errors(bundle.plan.name), StageFeeder() as feeder, ExitStack() as stack:
+    with sendable_errors(bundle.plan.name), reduced_gc(), StageFeeder() as feeder, ExitStack() as stack:
         source_partition: _SourcePartition = (
             _ForwardedPartition(bundle, stream, partition, output, task)
             if forwarded

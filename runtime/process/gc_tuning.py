@@ -1,4 +1,4 @@
-"""Settings of Python's garbage collector while containers run."""
+"""Settings of Python's garbage collector while tasks of a pipeline run."""
 
 import gc
 from collections.abc import Iterator

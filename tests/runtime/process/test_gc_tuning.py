@@ -1,11 +1,11 @@
-"""The collector looks seldom while containers run, and as before once the last has ended."""
+"""The collector looks seldom while tasks run, and as before once the last has ended."""
 
 import gc
 from collections.abc import Iterator
 
 import pytest
 
-from fluvial.runtime.local.gc_tuning import reduced_gc
+from fluvial.runtime.process.gc_tuning import reduced_gc
 
 
 @pytest.fixture(params=[(700, 10, 10), (100_000, 10, 10), (0, 10, 10)])
