@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from benchmarks.job import Job
+from benchmarks.sources import PARTITIONS
 from fluvial.runtime.preflight.requirements import missing
 from kafka.broker_jars import CONNECTOR, ROOT
 
@@ -23,7 +24,7 @@ SPARK_MEMORY = "4g"
 @dataclass(frozen=True, slots=True)
 class Contender:
     """`command` is what to run for a job. `cannot` says why some workloads are not run, `ends` whether its process
-    ends by itself at the end of the input."""
+    ends by itself at the end of the input, `tasks` how many tasks it processes at once: Spark one for each core."""
 
     name: str
     title: str
@@ -32,6 +33,7 @@ class Contender:
     cannot: Mapping[str, str]
     package: str = "fluvial"
     ends: bool = True
+    tasks: int = PARTITIONS
 
 
 def _module(*words: str) -> Callable[[Job], Sequence[str]]:
@@ -84,7 +86,7 @@ CONTENDERS: Mapping[str, Contender] = {
             _AS_ABOVE,
             "pyspark",
         ),
-        Contender("spark", "Fluvial on Spark", "own", _fluvial_spark, {}),
+        Contender("spark", "Fluvial on Spark", "own", _fluvial_spark, {}, tasks=SPARK_CORES),
         Contender("quix", "Quix Streams", "peer", _peer("quix"), {}, "quixstreams", ends=False),
         Contender("bytewax", "Bytewax", "peer", _peer("bytewax"), {}, "bytewax"),
         Contender("faust", "Faust", "peer", _peer("faust"), _LACKS_FAUST, "faust-streaming", ends=False),

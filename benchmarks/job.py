@@ -19,8 +19,8 @@ class Job:
 
     `name` is that of no other run: consumer groups and pipelines are called by it. `inputs` are the topics that it
     reads, in the order of the workload. `folder` is for what it leaves behind, `notes` the file that it writes its
-    notes to. A run that is `endless` waits for more at the end of the input; others may end there, or wait until they
-    are stopped.
+    notes to. `tasks` is how many tasks it processes at once. A run that is `endless` waits for more at the end of the
+    input; others may end there, or wait until they are stopped.
     """
 
     workload: str
@@ -30,6 +30,7 @@ class Job:
     output: str
     folder: str
     notes: str
+    tasks: int = 1
     endless: bool = False
 
     @classmethod

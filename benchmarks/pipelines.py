@@ -12,7 +12,6 @@ import msgspec
 from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER, WITHIN
 from benchmarks.events import Event
 from benchmarks.job import FIRST, VARIABLE, Job
-from benchmarks.sources import PARTITIONS
 from benchmarks.workloads import DearEvent, Paid, Placed, Question, Score, Settled, Spent, Total, Views, Visit
 from fluvial.dsl import (
     Context,
@@ -171,7 +170,7 @@ def w5(job: Job | None = None) -> Pipeline:
     pipeline = Pipeline(job.name)
     (
         pipeline.stream(job.input, value=Question, key=str)
-        .async_flat_map(look_up, id="lookup", max_in_flight=IN_FLIGHT // PARTITIONS, order="none")
+        .async_flat_map(look_up, id="lookup", max_in_flight=IN_FLIGHT // job.tasks, order="none")
         .send_to(job.output)
     )
     return pipeline

@@ -84,7 +84,8 @@ def running(
     name = f"{contender.name}-{workload}-{uuid4().hex[:8]}".lower()
     folder = tempfile.mkdtemp(prefix="fluvial-bench-")
     before = topics.names()
-    job = Job(workload, name, topics.address, sources, f"{name}-out", folder, str(Path(folder, "notes")), endless)
+    notes = str(Path(folder, "notes"))
+    job = Job(workload, name, topics.address, sources, f"{name}-out", folder, notes, contender.tasks, endless)
     topics.create(job.output, message_timestamp_type="LogAppendTime")
     try:
         process = Running(contender, job)
