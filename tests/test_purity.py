@@ -30,6 +30,7 @@ ALLOWED = {
     "runtime/spark/query/checkpoint_record.py": "a folder's name that no other has",
     "runtime/spark/query/query.py": "the id of a checkpoint, and the clock of its driver",
     "runtime/spark/query/session.py": "Spark's processes get their settings by the environment",
+    "runtime/spark/worker/inbox.py": "where Spark lets its workers spill",
     "runtime/spark/query/supervision.py": "waits for queries of Spark, which keep their own time",
     "runtime/spark/task_jobs.py": "a task hands the environment of its worker on to its container",
     "runtime/systems/log/journal.py": "the id of a log",

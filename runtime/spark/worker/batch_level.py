@@ -23,6 +23,7 @@ from ..lowering.packaging import PlanBundle, unpack
 from ..lowering.shipped_plan import ShippedPlan
 from ..rows import FRAMES, EndOfInput, Row, Wake, decode_messages, encode, messages_of
 from .error_texts import failures_as_rows
+from .inbox import Inbox
 from .keyed_level import LevelTask
 from .outputs import Outputs
 
@@ -124,9 +125,8 @@ def batch_level(
             for batch in batches:
                 own = _COMPUTE.equal(batch.column("level"), level)
                 yield batch.filter(_COMPUTE.invert(own))
-                for rows in buckets.add(batch.filter(own)):
-                    yield made(rows)
-            yield made(buckets.end())
+                yield from map(made, buckets.add(batch.filter(own)))
+            yield from map(made, buckets.end())
 
     return read
 
@@ -148,29 +148,30 @@ class _Buckets:
         columns = (batch.column(name).to_pylist() for name in ARROW_SCHEMA.names[1:])
         for label, rank, time, *message in zip(*columns, strict=True):
             if label != self._label:
-                yield self.end()
+                yield from self.end()
                 self._label = label
             self._messages.append((*message,))
             if len(self._messages) >= self._most:
-                yield self._step(time - 1 if rank else START)
+                yield from self._step(time - 1 if rank else START)
 
-    def end(self) -> list[Row]:
+    def end(self) -> Iterator[list[Row]]:
         """Process what is left of the last bucket, whose input has ended."""
         if self._label is None:
-            return []
-        rows: list[Row] = []
+            return
         if self._job.last:
-            rows = self._step(self._watermark, _WAKE, self._job.last)
-        rows += self._step(self._watermark, _END)
+            yield from self._step(self._watermark, _WAKE, self._job.last)
+        yield from self._step(self._watermark, _END)
         self._label, self._blobs, self._watermark = None, _MemoryBlobs(), START
-        return rows
 
-    def _step(self, watermark: int, control: bytes = _WAKE, last: Mapping[str, StreamTime] = _NO_TIMES) -> list[Row]:
+    def _step(
+        self, watermark: int, control: bytes = _WAKE, last: Mapping[str, StreamTime] = _NO_TIMES
+    ) -> Iterator[list[Row]]:
         before, self._watermark = self._times(self._watermark), max(watermark, self._watermark)
         assert self._label is not None
         times = BatchTimes(before, self._times(self._watermark) | dict(last), self._job.clock)
-        blocks = [*self._taken(), control]
-        return self._task.process(self._bundle.buckets.of_label[self._label], blocks, self._blobs, times)
+        bucket = self._bundle.buckets.of_label[self._label]
+        with Inbox([*self._taken(), control]) as inbox:
+            yield from self._task.process(bucket, inbox, self._blobs, times)
 
     def _taken(self) -> Iterator[bytes]:
         """The messages that are held, as a block for each stream; none are held then."""

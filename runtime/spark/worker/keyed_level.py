@@ -4,9 +4,8 @@ Spark stores the state as bytes. Keys, windows, timers and watermarks are the ke
 has messages, or something due: the driver knows from the bucket's last report when that is.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -21,9 +20,10 @@ from ..batch_times import BatchTimes, StreamTime
 from ..counts import Counts
 from ..lowering.packaging import unpack
 from ..lowering.shipped_plan import ShippedPlan
-from ..rows import EndOfInput, Head, Messages, Row, decode_head, decode_messages
+from ..rows import Messages, Row
 from .by_time import sorted_by_time
 from .error_texts import sendable_errors
+from .inbox import Inbox
 from .output_router import RowRouter
 from .outputs import Outputs, RowOutputs, report_row
 from .page_deltas import Blobs
@@ -36,29 +36,8 @@ REBUILD_ROWS = 1000
 """So many rows of joined tables are rebuilt before the cache is checked against its limit."""
 
 
-@dataclass(slots=True)
-class _BucketInput:
-    """The blocks of one bucket in one batch.
-
-    `messages` are (producer, first position, stream, block), in the order of each producer. A block stays packed until
-    it is processed: unpacked it is several times as large.
-    """
-
-    messages: list[tuple[int, int, str, bytes]] = field(default_factory=list)
-    ended: bool = False
-
-
-def _bucket_input(blocks: Iterable[bytes]) -> _BucketInput:
-    bucket_input = _BucketInput()
-    for block in blocks:
-        head = decode_head(block)
-        if isinstance(head, Head):
-            bucket_input.messages.append((head.producer, head.positions[0], head.stream, block))
-        elif isinstance(head, EndOfInput):
-            bucket_input.ended = True
-    # A shuffle does not preserve the order of rows.
-    bucket_input.messages.sort()
-    return bucket_input
+ROW_BYTES = 16 << 20
+"""At about so many bytes of rows, those of a bucket leave."""
 
 
 class LevelTask:
@@ -91,29 +70,28 @@ class LevelTask:
         with sendable_errors(self._bundle.plan.name), self._stack:
             self._sinks.flush()
 
-    def process(self, bucket: int, blocks: Iterable[bytes], blobs: Blobs, times: BatchTimes | None = None) -> list[Row]:
-        """Feed the blocks of one bucket, and return the rows for later levels. `blobs` holds the bucket's state. With
-        `times` the bucket has others than the task."""
-        bundle, bucket_input = self._bundle, _bucket_input(blocks)
+    def process(self, bucket: int, inbox: Inbox, blobs: Blobs, times: BatchTimes | None = None) -> Iterator[list[Row]]:
+        """Feed the messages of one bucket, and yield the rows for later levels, as they come. `blobs` holds the
+        bucket's state. With `times` the bucket has others than the task."""
+        bundle = self._bundle
         pages = StatePages(blobs)
-        if not bucket_input.messages and pages.empty:
-            return []  # the end of input comes to all buckets
+        if not inbox.has_messages and pages.empty:
+            return  # the end of input comes to all buckets
         pages.index.convert(bundle.levels.producers)
         pages.reset(bundle.resets)
-        rows: list[Row] = []
         changes: list[Change] = []
         report, due = BatchReport(), (END, END)
         with sendable_errors(bundle.plan.name), StageFeeder() as feeder:
             for stage in bundle.levels.stages_at(self._level):
                 router = RowRouter(self._shipped, stage, bucket, self._label, self._output, self._sinks)
                 bucket_stage = _BucketStage(self._shipped, stage, pages, router, times or self._times)
-                report.counts.add(Counts(bucket_stage.process(feeder, bucket_input, rows)))
+                yield from bucket_stage.process(feeder, inbox)
+                report.counts.add(Counts(bucket_stage.counts()))
                 due = _sooner(due, bucket_stage.task.progress.next_due())
                 changes.extend(bucket_stage.task.state.changes())
         report.due[self._level] = {bucket: due}
-        rows.append(report_row(self._label, report))
         pages.write(changes)
-        return rows
+        yield [report_row(self._label, report)]
 
 
 def _sooner(one: Due, other: Due) -> Due:
@@ -144,38 +122,47 @@ class _BucketStage:
             hand_over=lambda operator, outputs: self._router.route(operator, outputs, self._rows),
         )
         self._rows: list[Row] = []
+        self._read: dict[str, int] = {}
         self._router = router
         self._levels, self._cache = bundle.levels, bundle.cache
         self._first = bootstrap_streams(bundle.plan)
         self._by_time, self._sources = bundle.by_time, bundle.plan.pipeline.sources
 
-    def process(self, feeder: StageFeeder, bucket_input: _BucketInput, rows: list[Row]) -> dict[str, dict[str, int]]:
-        """Fire what is due, and process the messages. Returns what was counted."""
+    def process(self, feeder: StageFeeder, inbox: Inbox) -> Iterator[list[Row]]:
+        """Fire what is due, process the messages, and yield the rows that this makes."""
         task, times = self.task, self._times
-        read: dict[str, int] = {}
-        self._rows = rows
         while task.rebuild(REBUILD_ROWS):
             task.state.evict(self._cache)
         feeder.run(task, task.resume)
         feeder.run(task, lambda: task.set_clock(times.clock))
         feeder.run(task, lambda: self._set_watermarks(times.before))
         for stream in sorted(self._stage.inputs, key=self._is_read_later):
-            for messages in self._messages(stream, bucket_input):
+            for messages in self._messages(stream, inbox):
                 feeder.feed(task, stream, messages.producer, messages.positions, messages.records())
                 if stream not in self._levels.forwarded:
-                    read[stream] = read.get(stream, 0) + len(messages.positions)
-                self._router.route_outputs(task, rows)
+                    self._read[stream] = self._read.get(stream, 0) + len(messages.positions)
+                self._router.route_outputs(task, self._rows)
                 task.state.evict(self._cache)
+                if sum(len(block) for _, _, block in self._rows) >= ROW_BYTES:
+                    yield self._taken()
         feeder.run(task, lambda: self._set_watermarks(times.after))
-        if bucket_input.ended:
+        if inbox.ended:
             feeder.run(task, self._end)
-        self._router.route_outputs(task, rows)
+        self._router.route_outputs(task, self._rows)
         self._pages.index.remember(self._stage.id, task.position(), clocked=self._levels.clocked)
-        return self._router.counts(task, read)
+        yield self._taken()
 
-    def _messages(self, stream: str, bucket_input: _BucketInput) -> Iterator[Messages]:
+    def counts(self) -> dict[str, dict[str, int]]:
+        """What was counted."""
+        return self._router.counts(self.task, self._read)
+
+    def _taken(self) -> list[Row]:
+        rows, self._rows = self._rows, []
+        return rows
+
+    def _messages(self, stream: str, inbox: Inbox) -> Iterator[Messages]:
         """The messages of a stream in the order in which they are processed."""
-        messages = (decode_messages(block) for _, _, of, block in bucket_input.messages if of == stream)
+        messages = inbox.messages(stream)
         return sorted_by_time(messages, self._read_times(stream)) if stream in self._by_time else messages
 
     def _read_times(self, stream: str) -> ReadTimes | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ..lowering.shipped_plan import ShippedPlan
     from ..rows import Row
+    from .inbox import Inbox
     from .keyed_level import LevelTask
     from .outputs import Outputs
 
@@ -63,26 +64,30 @@ class LevelProcessor(StatefulProcessor):
         import pandas as pd  # noqa: PLC0415
 
         from ..rows import NAMES  # noqa: PLC0415
+        from .inbox import Inbox  # noqa: PLC0415
 
-        blocks: list[bytes] = []
-        for frame in rows:
-            here = frame["level"] == self._level
-            if not here.all():
-                yield frame[~here]
-            blocks.extend(frame["block"][here])
-        if blocks and not self._failed and (new_rows := self._process(int(key[0]), blocks)):
-            yield pd.DataFrame(new_rows, columns=list(NAMES))
+        with Inbox() as inbox:
+            for frame in rows:
+                here = frame["level"] == self._level
+                if not here.all():
+                    yield frame[~here]
+                inbox.extend(frame["block"][here])
+            if inbox.empty or self._failed:
+                return
+            for new_rows in self._process(int(key[0]), inbox):
+                if new_rows:
+                    yield pd.DataFrame(new_rows, columns=list(NAMES))
 
-    def _process(self, label: int, blocks: list[bytes]) -> "list[Row]":
+    def _process(self, label: int, inbox: "Inbox") -> "Iterator[list[Row]]":
         from .error_texts import failure_rows  # noqa: PLC0415
 
         task = self._task = self._task or self._begun(label)
         try:
-            return task.process(self._buckets.of_label[label], blocks, _MapStateBlobs(self._state))
+            yield from task.process(self._buckets.of_label[label], inbox, _MapStateBlobs(self._state))
         except BaseException as error:
             self._task, self._failed = None, True
             task.__exit__(type(error), error, error.__traceback__)
-            return failure_rows(error, self._outputs)
+            yield failure_rows(error, self._outputs)
 
     def _begun(self, label: int) -> "LevelTask":
         """The level in this task of Spark's, which has come to its first bucket."""

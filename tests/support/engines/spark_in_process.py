@@ -7,6 +7,7 @@ cases.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -36,6 +37,7 @@ from fluvial.runtime.spark.worker.batch_level import JobTimes, batch_level, time
 from fluvial.runtime.spark.worker.by_time import by_bytes
 from fluvial.runtime.spark.worker.control_rows import due_rows, end_rows
 from fluvial.runtime.spark.worker.error_texts import checked_report
+from fluvial.runtime.spark.worker.inbox import Inbox
 from fluvial.runtime.spark.worker.keyed_level import LevelTask
 from fluvial.runtime.spark.worker.outputs import RowOutputs
 from fluvial.runtime.spark.worker.source_level import level_zero
@@ -150,8 +152,8 @@ class Query:
         with LevelTask(self.shipped, level, times, self.buckets.labels[0]) as task:
             for bucket, blocks in sorted(mine.items()):
                 # A shuffle keeps no order between the tasks that feed it.
-                given = blocks[::-1] if self.backwards else blocks
-                passed += task.process(bucket, given, self.state[(level, bucket)])
+                with Inbox(blocks[::-1] if self.backwards else blocks, most=64) as inbox:
+                    passed += chain.from_iterable(task.process(bucket, inbox, self.state[(level, bucket)]))
         return passed
 
 

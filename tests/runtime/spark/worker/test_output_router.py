@@ -1,5 +1,6 @@
 """Where the outputs of a stage go in a Spark task: to rows, and to sinks, which are flushed before they hold much."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
@@ -22,6 +23,7 @@ from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.spark.rows import Messages, Row
 from fluvial.runtime.spark.worker.control_rows import end_rows
+from fluvial.runtime.spark.worker.inbox import Inbox
 from fluvial.runtime.spark.worker.keyed_level import LevelTask
 from fluvial.runtime.spark.worker.output_router import RowRouter
 from fluvial.runtime.spark.worker.outputs import Output, RowOutputs, as_rows
@@ -150,6 +152,7 @@ def test_what_fires_becomes_rows_in_pieces() -> None:
     with LevelTask(query.shipped, 1, BatchTimes(), 0, Taken()) as task:
         for level, label, block in end_rows(query.shipped):
             bucket = query.buckets.of_label[label]
-            task.process(bucket, [block], query.state[level, bucket])
+            with Inbox([block]) as inbox:
+                deque(task.process(bucket, inbox, query.state[level, bucket]), maxlen=0)
     assert sum(taken) == keys
     assert max(taken) <= HAND_OVER_COUNT
