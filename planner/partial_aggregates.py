@@ -21,5 +21,5 @@ def partial_reader(pipeline: Pipeline, border: str, value: Any) -> Operator | No
 
 def combining_reader(pipeline: Pipeline, border: str, value: Any) -> Operator | None:
     """The operator for which a border is to aggregate messages; None if it is to send each alone."""
-    reader = partial_reader(pipeline, border, value)
-    return None if reader is None or reader.combines_by is None else reader
+    combines = any(operator.combines for operator in pipeline.operators if border in operator.inputs)
+    return partial_reader(pipeline, border, value) if combines else None

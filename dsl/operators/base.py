@@ -111,10 +111,15 @@ class Operator:
         return None
 
     @property
-    def combines_by(self) -> int | None:
-        """The size in ms of the spans of time whose messages may be aggregated before they come here; None if they may
-        not."""
+    def partial_span(self) -> int | None:
+        """The size in ms of the spans of time, aligned to the epoch, that such a partial aggregate may be of; None if
+        it takes none."""
         return None
+
+    @property
+    def combines(self) -> bool:
+        """Whether messages are to be aggregated before they come here."""
+        return False
 
     @property
     def keeps_values(self) -> bool:

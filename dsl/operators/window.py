@@ -37,18 +37,23 @@ class WindowBy(Operator):
 
     @property
     def takes_partials(self) -> Aggregate[Any, Any] | None:
-        """Its aggregate, if accumulators of that may be merged before they come to it; else None."""
-        return None if self.aggregate.combines is None else self.aggregate
+        """Its aggregate, if accumulators of that may be merged before they come to it; else None. Late messages for a
+        stream of their own are single ones."""
+        return None if self.late_to or self.partial_span is None else self.aggregate
 
     @property
-    def combines_by(self) -> int | None:
-        """The size in ms of the spans of time, aligned to the epoch, whose messages all lie in the same windows, if
-        they may be aggregated before they come here; None if they may not. Triggers and late panes are those of single
+    def partial_span(self) -> int | None:
+        """The size of the spans of time whose messages all lie in the same windows; None where there are none, or the
+        aggregate does not merge."""
+        by_time = self.time == "event" and self.aggregate.combines is not None
+        return aligned_span(self.assigner) if by_time else None
+
+    @property
+    def combines(self) -> bool:
+        """Whether messages are to be aggregated before they come here. Triggers and late panes are those of single
         messages."""
-        single = self.trigger or self.late_trigger or self.lateness or self.late_to
-        if not self.combine or single or self.time != "event" or self.takes_partials is None:
-            return None
-        return aligned_span(self.assigner)
+        single = self.trigger or self.late_trigger or self.lateness
+        return self.combine and not single and self.takes_partials is not None
 
     @property
     def keeps_values(self) -> bool:

@@ -87,7 +87,7 @@ def _bind_combiner(
     combiner = Combiner(
         reader.takes_partials,
         reader.takes_partials.state(type_),
-        reader.combines_by or 1,
+        reader.partial_span or 1,
         value_serde(type_),
         bound.get("check_size"),
         environment.producer,

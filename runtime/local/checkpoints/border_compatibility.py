@@ -6,7 +6,7 @@ from contextlib import closing
 from ....dsl.errors import PlanError
 from ....dsl.message import Record
 from ....dsl.validation import explain
-from ....planner.border_schema import BorderSchema, border_schemas
+from ....planner.border_schema import BorderSchema, schemas_as_read
 from ....planner.plan import Plan
 from ....planner.state_schema import differences
 from ....planner.stream_names import intermediate
@@ -30,11 +30,11 @@ def last_border_schemas(checkpoints: Iterable[Checkpoint]) -> dict[str, BorderSc
 
 def refuse_changed_borders(plan: Plan, system: System, stored: Checkpoints) -> None:
     """Raise PlanError where an intermediate stream has records that nobody has read yet, and the plan would read them
-    with another serde or type than they were written with.
+    with another serde or type than they were written with, or take partial aggregates for others.
 
     A stream without a record of its schema, of versions that kept none, is taken to be unchanged.
     """
-    wanted, last = border_schemas(plan), last_border_schemas(stored.values())
+    wanted, last = schemas_as_read(plan), last_border_schemas(stored.values())
     for border in plan.pipeline.borders:
         stream = intermediate(plan.name, border.id)
         changes = differences(last[stream].schema, wanted[stream]) if stream in last else []

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from engines.one_window import ms
 from engines.sending import KEEPING, stores_of, system_named
 from engines.targets import contents, write
 from explained import assert_explains, error_of
-from fluvial.dsl import FLOAT64, INT64, Pipeline, PlanError, Serde, msgpack
+from fluvial.dsl import FLOAT64, INT64, KeyedStream, Pipeline, PlanError, Serde, count, msgpack, session, tumbling
 from fluvial.dsl.message import Record
 from fluvial.runtime import Progress, run
 from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record, pack_trailer
@@ -20,6 +22,8 @@ from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in, write_c
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 
 INTERMEDIATE = "p-by"
+TEN, FIVE = tumbling(ms(10)), tumbling(ms(5))
+Behind = Callable[[KeyedStream[str, int]], None]
 
 
 def same(value: Any) -> Any:
@@ -101,6 +105,79 @@ def test_what_reads_messages_otherwise_is_refused(before: Pipeline, after: Pipel
     run_more(system, before)
     leave(system)
     assert change in str(error_of(lambda: run_more(system, after), PlanError))
+
+
+def per_letter(name: str, assigner: Any, made: Any = count, **options: Any) -> Behind:
+    """A window behind the border that is crossed by numbers."""
+
+    def behind(keyed: KeyedStream[str, int]) -> None:
+        panes = keyed.window(assigner, made(), id=name, **options)
+        panes.map(lambda pane: f"{name} {pane.window.start} {pane.value}").send_to("out", value=str)
+
+    return behind
+
+
+def also(*behind: Behind) -> Behind:
+    def all_of_them(keyed: KeyedStream[str, int]) -> None:
+        for one in behind:
+            one(keyed)
+
+    return all_of_them
+
+
+def windowed(behind: Behind) -> Pipeline:
+    pipeline = Pipeline("p")
+    numbers = pipeline.stream("in", key=str, value=int)
+    behind(numbers.partition_by(lambda _: "a", id="by", key_type=str))
+    return pipeline
+
+
+def mapped(keyed: KeyedStream[str, int]) -> None:
+    per_letter("w", TEN)(keyed.map(same))
+
+
+COUNTED: Record = (b"a", b"\xc15" + pack_trailer(0, 0), 9, (("fluvial-partial", b"count 5"),))
+"""Five messages of one window of ten milliseconds."""
+
+FOREIGN: list[tuple[str, Behind, str]] = [
+    ("one reader more", also(per_letter("w", TEN), per_letter("v", TEN)), "is none"),
+    ("another operator", mapped, "is none"),
+    ("windows of another size under another id", per_letter("v", FIVE), "is count() for v, by 5 ms"),
+    ("sessions under another id", per_letter("v", session(ms(5))), "is none"),
+    ("another function under another id", per_letter("v", TEN), "is count() for v, by 10 ms"),
+    ("late messages that go to a stream", per_letter("w", TEN, late_to="late"), "is none"),
+]
+
+
+@pytest.mark.parametrize(("behind", "change"), [one[1:] for one in FOREIGN], ids=[one[0] for one in FOREIGN])
+def test_partial_aggregates_for_another_reader_are_refused(behind: Behind, change: str) -> None:
+    system = MemorySystem()
+    run_more(system, windowed(per_letter("w", TEN)))
+    leave(system, COUNTED)
+    error = error_of(lambda: run_more(system, windowed(behind)), PlanError)
+    assert f"partial aggregates: was count() for w, by 10 ms, {change}" in str(error)
+    run_more(system, windowed(per_letter("w", TEN)))
+    run_more(system, windowed(behind))
+
+
+def test_those_of_a_run_before_the_last_are_refused_too() -> None:
+    system = MemorySystem()
+    run_more(system, windowed(per_letter("w", TEN)))
+    leave(system, COUNTED)
+    alone = windowed(per_letter("w", TEN, combine=False))
+    run_more(system, alone)
+    assert sorted(record[1] or b"" for record in contents(system, "out")) == [b"w 0 1", b"w 0 7"]
+    leave(system, COUNTED)
+    error_of(lambda: run_more(system, windowed(per_letter("v", TEN))), PlanError)
+
+
+def test_windows_of_any_kind_may_follow_where_no_partial_aggregates_were_written() -> None:
+    system = MemorySystem()
+    run_more(system, windowed(per_letter("w", TEN, combine=False)))
+    leave(system, (b"a", b"5" + pack_trailer(0, 0), 9, ()))
+    run_more(system, windowed(also(per_letter("w", TEN), per_letter("v", FIVE))))
+    leave(system, (b"a", b"5" + pack_trailer(0, 0), 9, ()))
+    run_more(system, windowed(per_letter("u", FIVE)))
 
 
 def test_any_change_goes_where_nothing_is_unread(system: System) -> None:
