@@ -9,6 +9,7 @@ The watermark may not close a window between messages that travel together: then
 not. So messages are merged only as long as the watermark at the border is before the end of their span.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -20,7 +21,8 @@ from ...dsl.message import Headers, Record
 from ...dsl.serde import Serde
 from ...dsl.windows.aggregates import Aggregate
 from ..process.interruptions import INTERRUPTIONS
-from .time.border_watermarks import pack_trailer, with_trailer
+from .time.border_watermarks import pack_trailer, watermark_of, with_trailer, without_trailer
+from .time.bounds import START
 
 PARTIAL_HEADER = "fluvial-partial"
 """The header of a record that is a partial aggregate: its value is the kind of aggregate, and how many messages."""
@@ -29,6 +31,10 @@ _MARK = b"\xc1"
 value for that of a message."""
 MOST_KEY_BYTES = 1 << 10
 """Messages with longer keys are sent as they are, with their check of the size of records."""
+MOST_BYTES = 16 << 10
+"""Accumulators that are longer are not sent, but the messages as they are."""
+LEAST_LIMIT = 32 << 10
+"""Where a stream takes smaller records alone, a partial aggregate could be too large though its messages are not."""
 TRIAL = 1000
 """By so many messages a border judges whether to aggregate is worth it."""
 LEAST_MERGED = 0.25
@@ -39,7 +45,7 @@ PAUSE = 16
 """If it is not, so many times as many are sent as they are before some are tried again."""
 
 
-class Partial(msgspec.Struct, gc=False):
+class Partial(msgspec.Struct, frozen=True, gc=False):
     """A partial aggregate of so many messages, as the operator that takes it is given it."""
 
     accumulator: Any
@@ -60,15 +66,19 @@ class PendingPartial(msgspec.Struct, gc=False):
 
 Outgoing = Record | PendingPartial
 """What a border that aggregates has among its outputs until they are drained."""
-_SAME = frozenset([str, int, bool])
-"""Types whose values come out of a border as they went in."""
+_AS_IT_IS: dict[Any, Callable[[Any], bool]] = {
+    str: str.isascii,
+    int: lambda number: number.bit_length() < 64,
+    bool: lambda _: True,
+}
+"""Whether a value of just this type comes out of a border as it went in. Texts may hold what UTF-8 has not."""
 _encode = msgspec.json.Encoder().encode
 
 
 class Combiner:
     """The code of a border that aggregates messages: for which aggregate, whose accumulators are of the type `state`,
     in spans of so many ms. `serde` is that of the values, and `check` the check of the size of records. `producer` is
-    the number of the task in trailers, and `outputs` holds what waits.
+    the number of the task in trailers, None where records have none, and `outputs` holds what waits.
 
     Where few messages of a key come together, a partial aggregate costs more than a message: then most are sent as they
     are, and some are tried again now and then.
@@ -81,7 +91,7 @@ class Combiner:
         span: int,
         serde: Serde[Any],
         check: Callable[..., None] | None,
-        producer: int,
+        producer: int | None,
         outputs: list[Any],
     ) -> None:
         self._outputs, self._producer = outputs, producer
@@ -96,19 +106,20 @@ class Combiner:
         # A closure over locals: this runs for each message.
         span, rest, waiting, begun, sent = self._span, self._rest, self._waiting, self._begun, self._sent
         encode, check = self._serde.encode, self._check
-        same = self._serde.type if self._serde.type in _SAME and check is None else None
+        type_ = self._serde.type if check is None else None
+        same, as_it_is = (type_, _AS_IT_IS[type_]) if type_ in _AS_IT_IS else (None, bool)
 
         def item(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int | None) -> Outgoing:
             """A message as a partial aggregate, or else as a record. Raises what its encoding or its size check
             raises."""
             data = None
-            if value is not None and (rest[0] or value.__class__ is not same):
+            if value is not None and (rest[0] or value.__class__ is not same or not as_it_is(value)):
                 data = encode(value)
             if check is not None:
                 check(key, data, headers)
             if rest[0]:
                 rest[0] -= 1
-            elif key is not None and len(key) <= MOST_KEY_BYTES:
+            elif isinstance(key, bytes) and len(key) <= MOST_KEY_BYTES:  # a Serde of the user's may make others
                 accumulator, encoded = begun(value, data)
                 if accumulator is not None:
                     waiting[0] += 1
@@ -138,10 +149,16 @@ class Combiner:
             return None, None
 
     def _checked(self, accumulator: Any) -> bytes:
-        """An encoded accumulator. Raises an error if it could not be decoded."""
+        """An encoded accumulator. Raises an error if another one would be decoded, as of a type that is not the one
+        told, or if it is too long."""
         data = _encode(accumulator)
-        self._decode_accumulator(data)
+        if len(data) > MOST_BYTES or _encode(self._decode_accumulator(data)) != data:
+            raise ValueError("the accumulator does not travel")
         return data
+
+    def send_alone(self) -> None:
+        """Send all messages as they are."""
+        self._rest[0] = sys.maxsize
 
     def _judge_waiting(self) -> None:
         partials = [item for item in self._outputs if isinstance(item, PendingPartial)]
@@ -155,7 +172,9 @@ class Combiner:
         return self._sent(item, watermark)
 
     def _sent(self, record: Record, watermark: int | None) -> Record:
-        return record if watermark is None else with_trailer(record, pack_trailer(self._producer, watermark))
+        if watermark is None or self._producer is None:
+            return record
+        return with_trailer(record, pack_trailer(self._producer, watermark))
 
     def records(self, items: list[Outgoing]) -> list[Record]:
         """The records to send, in the order of the first message of each."""
@@ -173,12 +192,17 @@ class Combiner:
         in_order = self._aggregate.is_ordered
         waiting: dict[Any, list[PendingPartial]] = {}
         grouped: list[Record | list[PendingPartial]] = []
+        passed = START
         for item in items:
             if not isinstance(item, PendingPartial):
-                waiting.pop(item[0], None)
-                grouped.append(item)
+                if in_order and isinstance(item[0], bytes):
+                    waiting.pop(item[0], None)
+                record, passed = self._not_before(item, passed) if waiting else (item, passed)
+                grouped.append(record)
                 continue
             self._tried += 1
+            if item.watermark is not None:
+                item.watermark = passed = max(item.watermark, passed)
             name = item.key if in_order else (item.key, item.end)
             group, is_open = waiting.get(name), item.watermark is None or item.watermark < item.end
             if group is not None and group[0].end == item.end and is_open:
@@ -187,6 +211,14 @@ class Combiner:
             waiting[name] = [item]
             grouped.append(waiting[name])
         return grouped
+
+    def _not_before(self, record: Record, passed: int) -> tuple[Record, int]:
+        """A record whose watermark is no earlier than one that messages before it had; and its watermark. Where a
+        source is no longer idle, the watermark goes back, and those before it may travel with an earlier one."""
+        if self._producer is None:
+            return record, passed
+        watermark = watermark_of(record)
+        return (record, watermark) if watermark >= passed else (self._sent(without_trailer(record), passed), passed)
 
     def _judge(self, tried: int, merged: int) -> None:
         """Decide how the next messages are sent, by how many of these were merged."""

@@ -10,7 +10,7 @@ from ....planner.flow import plain
 from ..code.code_writer import CodeWriter
 from ..code.source_text import CodePath, Variables
 from ..environment import StageEnvironment
-from ..partial_aggregates import Combiner
+from ..partial_aggregates import LEAST_LIMIT, Combiner
 from ..time.border_watermarks import pack_trailer, with_trailer
 from .binding import bind_size_check
 from .row import KernelKind
@@ -90,9 +90,12 @@ def _bind_combiner(
         reader.partial_span or 1,
         value_serde(type_),
         bound.get("check_size"),
-        environment.producer,
+        environment.producer if trailers else None,
         records,
     )
+    limit = environment.program.limits.get(operator.id)
+    if limit is not None and limit.largest < LEAST_LIMIT:
+        combiner.send_alone()
     environment.outputs.finishes(operator.id, combiner.records)
 
     def release(item: Any) -> None:

@@ -48,6 +48,13 @@ def without_trailer(record: Record) -> Record:
     return key, value[:-TRAILER_SIZE], timestamp, headers
 
 
+def watermark_of(record: Record) -> int:
+    """The watermark in the trailer of a record, in ms since epoch."""
+    _, value, _, headers = record
+    watermark: int = _LAYOUT.unpack(headers[-1][1] if value is None else value[-TRAILER_SIZE:])[1]
+    return watermark
+
+
 class ControlMessage(msgspec.Struct, frozen=True, array_like=True):
     """A control message: the watermark of a producer, whether its input has ended, and whether it is idle.
 

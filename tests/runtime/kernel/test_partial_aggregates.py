@@ -1,25 +1,33 @@
 """What a border sends in place of messages, and how a window takes it."""
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, defstruct
 
 from engines.one_window import ms
 from engines.stages import feed, task_of
-from fluvial.dsl import ErrorPolicy, Pipeline, aggregate, count, dead_letter, msgpack, skip, total, tumbling
+from fluvial.dsl import ErrorPolicy, Pipeline, Serde, aggregate, count, dead_letter, msgpack, skip, total, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
 from fluvial.runtime.kernel.compiler.compiler import compile_stage
-from fluvial.runtime.kernel.partial_aggregates import LONG_TRIAL, MOST_KEY_BYTES, PARTIAL_HEADER, partial_decoder
+from fluvial.runtime.kernel.partial_aggregates import (
+    LEAST_LIMIT,
+    LONG_TRIAL,
+    MOST_BYTES,
+    MOST_KEY_BYTES,
+    PARTIAL_HEADER,
+    partial_decoder,
+)
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.time.border_watermarks import without_trailer
 from fluvial.runtime.size_limit import SizeLimit
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
-from generators.tallies import joined, letter, no_tally, number, tallied, told, with_message
+from generators.tallies import joined, letter, lucky, no_tally, number, tallied, told, with_message
 
 
 def record(value: str, time: int = 0) -> Record:
@@ -195,6 +203,56 @@ def test_a_merge_that_fails_half_way_changes_nothing_of_what_is_sent() -> None:
     assert [one[1] for one in made] == [b'\xc1{"n":3}'] * 3
 
 
+def same_number(total: int, value: str) -> int:
+    return total + float(number(value))  # type: ignore[return-value]
+
+
+def test_a_number_that_would_come_back_as_another_does_not_travel() -> None:
+    pipeline = aggregated(aggregate(int, same_number, merge=plus))
+    assert outputs(pipeline, "a1", "a2") == ["on_time a 0 3.0"]
+
+
+def from_json(value: str) -> str:
+    text: str = json.loads(value)
+    return text
+
+
+def test_a_text_that_cannot_be_encoded_fails_as_without() -> None:
+    with PipelineDriver(aggregated(count(), fn=from_json, on_error=skip())) as driver:
+        driver.records.send("in", [record('"tea"'), record('"\\ud800"'), record('"th\\u00e9"')])
+        driver.end()
+        assert driver.report().failed == {"by-letter": 1}
+        assert [message.value for message in driver.read("out")] == ["on_time a 0 2"]
+
+
+def from_digits(value: str) -> int:
+    power: int = 10 ** int(value)
+    return power
+
+
+def test_so_does_a_number_of_too_many_digits() -> None:
+    with PipelineDriver(aggregated(count(), int, fn=from_digits, on_error=skip())) as driver:
+        driver.records.send("in", [record("1"), record("30"), record("5000")])
+        driver.end()
+        assert driver.report().failed == {"by-letter": 1}
+        assert [message.value for message in driver.read("out")] == ["on_time a 0 2"]
+
+
+def a_byte(_: str) -> str:
+    return "ff"
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_key_that_is_no_bytes_travels_with_its_message(ordered: bool) -> None:
+    encode: Any = bytearray.fromhex
+    changeable: Any = Serde("changeable", str, encode, bytes.hex)
+    made = aggregate(no_tally, with_message, merge=lucky) if ordered else count()
+    pipeline = Pipeline("p")
+    keyed = pipeline.stream("in", value=str).partition_by(a_byte, id="by-letter", key_type=changeable)
+    keyed.window(tumbling(ms(10)), made, id="w").send_to("out")
+    assert [messages_of(one) for one in sent(pipeline, record("a1"), record("a2"))] == [None, None]
+
+
 def test_a_user_s_header_of_that_name_makes_no_partial_aggregate() -> None:
     for headers in (((PARTIAL_HEADER, b"count 9"),), ((PARTIAL_HEADER, b"x"),)):
         with PipelineDriver(aggregated(count(), float, fn=lambda value: float(value))) as driver:
@@ -257,6 +315,32 @@ def test_what_cannot_be_merged_fails_behind_the_border_as_a_message() -> None:
         assert driver.read("out")[0].value == "on_time a 0 Tally(first=6, last=8, messages=2)"
         assert driver.report().failed == {"tally": 1}
         assert [letter.value for letter in driver.dead_letters] == [b"\xc1[7,7,1]"]
+
+
+def awakened(*, combine: bool) -> Pipeline:
+    pipeline = Pipeline("p", on_error=dead_letter())
+    sleepy = pipeline.stream("sleepy", value=str, idle_after=ms(10))
+    keyed = pipeline.stream("in", value=str).merge(sleepy).partition_by(letter, id="by-letter", key_type=str)
+    keyed.window(tumbling(ms(10)), total(number), id="w", combine=combine).map(told).send_to("out")
+    return pipeline
+
+
+@pytest.mark.parametrize("last", ["a2", "a"])
+def test_what_comes_from_a_source_that_was_idle_is_late_as_without(last: str) -> None:
+    """One step of a task feeds both inputs: the watermark goes back between messages that are drained together."""
+    found = []
+    for combine in (True, False):
+        task = task_of(awakened(combine=combine))
+        crossing = feed(task, "in", record("y1", 2))["by-letter"]
+        for now in (1000, 2000, 3000):
+            task.set_clock(now, [])
+        task.feed("in", 0, range(3), [record("a1", 1), record("x1", 100), record("x1", 101)])
+        crossing += feed(task, "sleepy", record(last, 3))["by-letter"]
+        reader = task_of(awakened(combine=combine), stage=1)
+        reader.feed("p-by-letter", 0, range(len(crossing)), crossing)
+        found.append((dict(reader.drain_outputs()), reader.counts.late, reader.failures.counts))
+    assert found[0] == found[1]
+    assert found[0][1] == {"w": 1}
 
 
 async def awaited(value: str) -> list[str]:
@@ -341,12 +425,46 @@ def test_nor_is_one_as_accumulators_are_merged() -> None:
 
 def test_a_message_that_is_too_large_for_the_stream_fails_as_without() -> None:
     made = plan(aggregated(count(), on_error=skip()))
-    limits = {"tallied-by-letter": SizeLimit(200)}
+    limits = {"tallied-by-letter": SizeLimit(LEAST_LIMIT * 2)}
     program = compile_stage(made, "in", {"in": "source"}, trailers=True, limits=limits)
     task = StageTask(program, MemoryStore(), empty=True)
-    found = feed(task, "in", record("a" * 300), record("a1"))["by-letter"]
+    found = feed(task, "in", record("a" * LEAST_LIMIT * 2), record("a1"))["by-letter"]
     assert [messages_of(without_trailer(one)) for one in found] == [1]
     assert task.failures.counts == {"by-letter": 1}
+
+
+def test_where_a_stream_takes_small_records_alone_messages_travel_alone() -> None:
+    program = compile_stage(
+        plan(aggregated(count())),
+        "in",
+        {"in": "source"},
+        trailers=True,
+        limits={"tallied-by-letter": SizeLimit(LEAST_LIMIT - 1)},
+    )
+    found = feed(StageTask(program, MemoryStore(), empty=True), "in", record("a1"), record("a2"))["by-letter"]
+    assert [messages_of(without_trailer(one)) for one in found] == [None, None]
+
+
+@pytest.mark.parametrize(("digits", "expected"), [(40, [None, None]), (9, [1, 1])])
+def test_a_long_accumulator_does_not_travel(digits: int, expected: list[int | None]) -> None:
+    fields = MOST_BYTES // 40
+    wide = defstruct("Wide", [(f"n{index}", int, 0) for index in range(fields)], array_like=True)
+
+    def widened(_: Any, __: str) -> Any:
+        return wide(*[10**digits] * fields)
+
+    def all_added(_: Any, __: Any) -> Any:
+        return wide(*[10**40] * fields)
+
+    pipeline = aggregated(aggregate(wide, widened, merge=all_added, type=wide))
+    assert [messages_of(one) for one in sent(pipeline, record("a1"), record("a2"))] == expected
+
+
+def test_records_without_watermarks_are_merged_around_a_message_that_travels_alone() -> None:
+    program = compile_stage(plan(tallied("total")), "in", {"in": "source"}, trailers=False)
+    task = StageTask(program, MemoryStore(), empty=True)
+    made = feed(task, "in", record("a1"), record("a"), record("a2"))["by-letter"]
+    assert [(messages_of(one), one[1]) for one in made] == [(2, b"\xc13"), (None, b"a")]
 
 
 def test_records_with_headers_of_the_user_s_are_messages() -> None:
