@@ -5,6 +5,7 @@ writes each file at one stroke, by renaming it. On an object store it does so if
 upload or gives it up.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,24 @@ from ...dsl.errors import SystemProblem
 from ...dsl.validation import explain
 
 _MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager$"
+
+_BY_RENAMING = ("FileContextBasedCheckpointFileManager", "FileSystemBasedCheckpointFileManager")
+"""Spark's managers of checkpoint files for file systems that rename a file at one stroke."""
+_GIVES_UP = "fs.capability.outputstream.abortable"
+"""What the file system of an object store can do: give up a file that it has begun to write."""
+_COPIES = (
+    "%s is on an object store, where Spark renames a file by removing the old one and copying: a crash meanwhile may "
+    "lose a file of the checkpoint, and each batch takes three times the requests. Set "
+    "spark.sql.streaming.checkpointFileManagerClass to "
+    "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager, of the package spark-hadoop-cloud"
+)
+_log = logging.getLogger(__name__)
+
+
+def copies_objects(manager: str, system: Any, path: Any) -> bool:
+    """Whether Spark's manager of this name writes files of `system` by copying them: where it renames, and the file
+    system is an object store, which could give up a file instead."""
+    return manager in _BY_RENAMING and bool(system.hasPathCapability(path, _GIVES_UP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +58,13 @@ class HadoopPath:
         with _explained(url):
             path = jvm.org.apache.hadoop.fs.Path(url)
             hadoop = inner.sessionState().newHadoopConf()
-            path = path.getFileSystem(hadoop).makeQualified(path)
+            system = path.getFileSystem(hadoop)
+            path = system.makeQualified(path)
             manager = jvm.org.apache.spark.util.Utils.classForName(_MANAGER, True, False).getField("MODULE$").get(None)
-            return cls(manager.create(path, hadoop), jvm.org.apache.hadoop.fs.Path, path)
+            files = manager.create(path, hadoop)
+            if copies_objects(files.getClass().getSimpleName(), system, path):
+                _log.warning(_COPIES, url)
+            return cls(files, jvm.org.apache.hadoop.fs.Path, path)
 
     def __str__(self) -> str:
         return str(self._path.toString())

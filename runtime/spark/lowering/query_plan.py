@@ -30,7 +30,8 @@ class QueryPlan:
 
     `folder` has Spark's checkpoint and the files beside it. `group` is the unique name of this checkpoint: a later one
     in the same folder has another. `starts` are the offsets at which the sources begin. `once` says that each output
-    is to be seen once; else messages may have `ids`. The first batch begins with the state of `split`.
+    is to be seen once; else messages may have `ids`. The first batch begins with the state of `split`. `run` is the
+    unique name of the run behind a URL, and else empty.
     """
 
     plan: Plan
@@ -44,6 +45,7 @@ class QueryPlan:
     once: bool = False
     ids: bool = False
     split: BucketSplit | None = None
+    run: str = ""
 
     @property
     def keeps_state(self) -> bool:

@@ -26,6 +26,7 @@ from ...systems.contract import System
 from ...systems.provisioning import record_limits, table_streams
 from ..atomic_file import read, write
 from ..batch_times import tell
+from ..hadoop_path import HadoopPath
 from ..key_buckets import default_count
 from ..lowering.lowering import levels, without_order
 from ..lowering.output_columns import OutputColumns
@@ -88,7 +89,8 @@ def prepare(
     group = group_name(plan, _identity(folder))
     once, ids = settings.guarantee == "exactly_once", settings.spark_message_ids
     split = split_source(plan, stages, checkpoint)
-    return QueryPlan(plan, query_levels, key_buckets, shipped, folder, group, sources, starts, once, ids, split)
+    run = _begin_run(folder) if isinstance(folder, HadoopPath) else ""
+    return QueryPlan(plan, query_levels, key_buckets, shipped, folder, group, sources, starts, once, ids, split, run)
 
 
 def of_one_run(queries: Sequence[QueryPlan]) -> list[QueryPlan]:
@@ -98,8 +100,8 @@ def of_one_run(queries: Sequence[QueryPlan]) -> list[QueryPlan]:
 
 
 def check_own(query: QueryPlan) -> None:
-    """Raise SystemProblem if the checkpoint of a query that runs was removed, or is another one by now. Where no lock
-    keeps a reset away, a query would go on and write beside the run after it."""
+    """Raise SystemProblem if the checkpoint of a query that runs was removed, or is another one by now, or another run
+    has begun with it. Where no lock keeps a reset or a run away, a query would go on and write beside it."""
     try:
         group = group_of(query.plan, query.folder)
     except FileNotFoundError:
@@ -112,6 +114,21 @@ def check_own(query: QueryPlan) -> None:
         remedy = "stop a run before its checkpoint is reset, moved or put back; then reset it again, and start anew"
         expected = "a checkpoint that nobody touches while its query runs"
         raise SystemProblem(explain(wrong, expected, remedy, query.plan.pipeline.origin))
+    if query.run and (query.folder / _RUN).read_text(errors="replace") != query.run:
+        wrong = f"another run of pipeline {query.plan.name!r} has begun with the checkpoint in {query.folder}"
+        remedy = "let the later run go on, which is not disturbed; or stop it, and start this one again"
+        raise SystemProblem(explain(wrong, "one run of a pipeline at a time", remedy, query.plan.pipeline.origin))
+
+
+_RUN = "run"
+"""The file with the unique name of the last run, where no lock keeps a second one away."""
+
+
+def _begin_run(folder: CheckpointPath) -> str:
+    """Name a run that begins. One that has begun earlier, and still runs, finds the name before its next batch."""
+    name = uuid.uuid4().hex
+    write(folder / _RUN, name.encode())
+    return name
 
 
 def _identity(folder: CheckpointPath) -> str:

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 from explained import assert_explains
 from fluvial.dsl import SystemProblem
 from fluvial.runtime.spark.atomic_file import make_path, remove_path, write
-from fluvial.runtime.spark.hadoop_path import HadoopPath
+from fluvial.runtime.spark.hadoop_path import HadoopPath, copies_objects
 from fluvial.runtime.state.checkpoint_path import CheckpointPath, children
 
 if TYPE_CHECKING:
@@ -67,6 +67,24 @@ def test_children_come_by_name(root: CheckpointPath) -> None:
         write(root / name, name.encode())
     assert [one.name for one in children(root)] == ["a", "b", "c"]
     assert {root / "a", root / "a", root / "b"} == set(children(root)[:2])
+
+
+class Objects:
+    """The file system of an object store, or of a disk."""
+
+    def __init__(self, *capabilities: str) -> None:
+        self._capabilities = capabilities
+
+    def hasPathCapability(self, _: object, capability: str) -> bool:  # noqa: N802 - as Hadoop calls it
+        return capability in self._capabilities
+
+
+@pytest.mark.parametrize("manager", ["FileContextBasedCheckpointFileManager", "FileSystemBasedCheckpointFileManager"])
+def test_a_manager_that_renames_is_told_of_an_object_store_alone(manager: str) -> None:
+    store = Objects("fs.capability.outputstream.abortable")
+    assert copies_objects(manager, store, "s3a://bucket/folder")
+    assert not copies_objects(manager, Objects(), "hdfs://host/folder")
+    assert not copies_objects("AbortableStreamBasedCheckpointFileManager", store, "s3a://bucket/folder")
 
 
 @pytest.mark.parametrize("url", ["nosuch://host/folder", "s3a://bucket/folder"])

@@ -20,7 +20,7 @@ from fluvial.runtime.spark.query.checkpoint_record import group_of
 from fluvial.runtime.spark.query.query import check_own
 
 
-def test_a_query_whose_checkpoint_was_reset_does_not_go_on(tmp_path: Path) -> None:
+def test_a_query_whose_checkpoint_was_reset_or_taken_does_not_go_on(tmp_path: Path) -> None:
     """Behind a URL no lock keeps a reset away from a run, nor the run after it."""
     pipeline = Pipeline("p")
     pipeline.stream("in", value=str).send_to("out")
@@ -41,3 +41,9 @@ def test_a_query_whose_checkpoint_was_reset_does_not_go_on(tmp_path: Path) -> No
     check_own(replace(query, group=group_of(made, folder) or ""))
     rmtree(folder)
     error_of(lambda: check_own(query), SystemProblem)
+    folder.mkdir()
+    (folder / "identity").write_text("first")
+    (folder / "run").write_text("one")
+    check_own(replace(query, run="one"))
+    error = error_of(lambda: check_own(replace(query, run="two")), SystemProblem)
+    assert_explains(error, "another run of pipeline 'p' has begun", None, "one run of a pipeline", "the later run")
