@@ -1,4 +1,5 @@
-"""Visits, on Spark and Kafka; run as `python visits_on_spark.py NAME SERVERS DIRECTORY GUARANTEE` it can be killed."""
+"""Visits, on Spark and Kafka; run as `python visits_on_spark.py NAME SERVERS DIRECTORY GUARANTEE` it can be killed.
+With `reset` behind that it removes the checkpoint instead."""
 
 import sys
 from datetime import timedelta
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from fluvial.dsl import Pipeline, count, session
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
-from fluvial.runtime import Report, run
+from fluvial.runtime import Report, reset, run
 from fluvial.runtime.systems import KafkaSystem
 
 GAP = timedelta(milliseconds=10)
@@ -47,6 +48,9 @@ def to_the_end(
 
 
 if __name__ == "__main__":
-    name, servers, folder, chosen = sys.argv[1:]
+    name, servers, folder, chosen, *rest = sys.argv[1:]
     (guarantee,) = (one for one in get_args(Guarantee) if one == chosen)
-    to_the_end(name, servers, folder, "local[2]", guarantee)
+    if rest == ["reset"]:
+        reset(visits(name), engine="spark", system=KafkaSystem(servers), settings=small(folder))
+    else:
+        to_the_end(name, servers, folder, "local[2]", guarantee)
