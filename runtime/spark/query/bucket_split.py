@@ -1,7 +1,8 @@
 """Gives a query more key buckets than its checkpoint has, by splitting each of them.
 
 The query goes on in a new checkpoint, whose sources begin where the old one has ended. Its first batch begins with the
-old state, read by Spark's own reader and split by bucket. That batch decides: before Spark has planned it the new
+old state, read by Spark's own reader and split by bucket; before it is planned, all state is split once to see that it
+can be. That batch decides: before Spark has planned it the new
 checkpoint is nothing, and the next run begins it anew. From then on the new one counts; the old one, which nobody
 changes any more, is read again until the batch is done, and is removed by the run after that.
 """
@@ -9,6 +10,7 @@ changes any more, is read again until the batch is done, and is removed by the r
 import logging
 from collections.abc import Callable
 from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,7 +23,7 @@ from ..key_buckets import KeyBuckets
 from ..lowering.lowering import levels
 from ..lowering.query_plan import BucketSplit, QueryPlan
 from ..worker.state_split import HeldBlobs, split_state, stages_in
-from .checkpoint_log import DONE, is_between_batches, last_batch, last_end_offsets
+from .checkpoint_log import DONE, PLANNED, is_between_batches, last_batch, last_end_offsets
 from .checkpoint_record import QueryCheckpoint, remove_query
 from .connection import Connection
 from .query_times import TimesRecord
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _COPIED = ("identities",)
 """Files beside a checkpoint that say the same of the new one."""
+_GO_BACK = "leave out spark_buckets: the query goes on as before"
+_START_OVER = "restore the checkpoint from a copy, or start over with fluvial reset --all"
+"""What is left once the first batch is planned."""
 _SCHEMA = "bucket int, name binary, data binary"
 _ARROW = pa.schema([("bucket", pa.int32()), ("name", pa.binary()), ("data", pa.binary())])
 
@@ -109,6 +114,27 @@ def first_state(session: "SparkSession", query: QueryPlan, level: int) -> "Group
     split = query.split
     if split is None or last_batch(query.checkpoint, DONE) >= 0:
         return None
+    stages = frozenset(query.levels.stages_at(level))
+    return (
+        _old_state(session, query, split)
+        .applyInArrow(_splitter(split, query.buckets, stages), _SCHEMA)
+        .groupBy("bucket")
+    )
+
+
+def check_split(session: "SparkSession", query: QueryPlan) -> None:
+    """Split the state once and keep nothing of it, as long as the first batch is not planned. Raises the error of a
+    bucket that cannot be split: the query can still go on with the old checkpoint."""
+    split = query.split
+    if split is None or last_batch(query.checkpoint, PLANNED) >= 0:
+        return
+    stages = frozenset(chain.from_iterable(query.levels.stages_at(level) for level in range(1, query.levels.count)))
+    splitter = _splitter(split, query.buckets, stages, remedy=_GO_BACK, keep=False)
+    _old_state(session, query, split).applyInArrow(splitter, _SCHEMA).collect()
+
+
+def _old_state(session: "SparkSession", query: QueryPlan, split: BucketSplit) -> "GroupedData":
+    """The state that is to be split, by operator of Spark's and label of the old bucket."""
     reader = session.read.format("statestore").option("path", split.checkpoint).option("stateVarName", "pages")
     # Which of Spark's operators has which level is not said anywhere: a bucket tells its stages.
     frames = [
@@ -117,24 +143,27 @@ def first_state(session: "SparkSession", query: QueryPlan, level: int) -> "Group
         .selectExpr(f"{operator} AS operator", "key.bucket", "user_map_key.name", "user_map_value.data")
         for operator in range(query.levels.count - 1)
     ]
-    rows = reduce(lambda one, other: one.union(other), frames).groupBy("operator", "bucket")
-    stages = frozenset(query.levels.stages_at(level))
-    return rows.applyInArrow(_splitter(split, query.buckets, stages), _SCHEMA).groupBy("bucket")
+    return reduce(lambda one, other: one.union(other), frames).groupBy("operator", "bucket")
 
 
-def _splitter(split: BucketSplit, after: KeyBuckets, stages: frozenset[str]) -> Callable[[pa.Table], pa.Table]:
-    """What makes the blobs of one old bucket into those of new ones: none if it is of another level than these stages.
-    Spark asks for the types of a function, which a `partial` has not."""
+def _splitter(
+    split: BucketSplit, after: KeyBuckets, stages: frozenset[str], *, remedy: str = _START_OVER, keep: bool = True
+) -> Callable[[pa.Table], pa.Table]:
+    """What makes the blobs of one old bucket into those of new ones: none if it is of another level than these stages,
+    or they are not to be kept. `remedy` is told of what cannot be split. Spark asks for the types of a function, which
+    a `partial` has not."""
 
     def split_rows(rows: pa.Table) -> pa.Table:
         blobs = HeldBlobs(zip(rows["name"].to_pylist(), rows["data"].to_pylist(), strict=True))
         made: list[tuple[int, bytes, bytes]] = []
         if stages.intersection(stages_in(blobs)):
             bucket = split.before.of_label[rows["bucket"][0].as_py()]
+            states, producers, resets = split.states, split.producers, split.resets
             parts = split_state(
-                blobs, bucket, split.before.count, after.count, split.states, split.producers, split.resets
+                blobs, bucket, split.before.count, after.count, states, producers, resets, remedy=remedy
             )
-            made = [(after.labels[new], name, data) for new, part in parts.items() for name, data in part.items()]
+            if keep:
+                made = [(after.labels[new], name, data) for new, part in parts.items() for name, data in part.items()]
         columns = zip(*made, strict=True) if made else [()] * len(_ARROW)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
         return pa.Table.from_arrays(arrays, schema=_ARROW)

@@ -36,7 +36,7 @@ from ..rows import SPARK_SCHEMA
 from ..worker.level_processor import LevelProcessor
 from .batch_requests import BatchRequests
 from .batch_sizing import BatchSizer
-from .bucket_split import begin_split, end_split, first_state, split_source
+from .bucket_split import begin_split, check_split, end_split, first_state, split_source
 from .checkpoint_log import PLANNED, SHUFFLE_PARTITIONS, batch_numbers
 from .checkpoint_record import IDENTITY, find_checkpoint, group_name, group_of, wanted_record
 from .connection import BatchSink, Connection, StopAt
@@ -197,6 +197,7 @@ def start_query(
     requests = "" if own is None else own.start()
     if query.keeps_state:
         session.conf.set(SHUFFLE_PARTITIONS, str(tasks_of(query, session, settings.spark_shuffle_partitions)))
+    check_split(session, query)
     sink = connection.sink(query, session)
     rows = connection.rows(session, query, batch_records, stop_at, requests, sink.outputs)
     for level in range(1, query.levels.count):

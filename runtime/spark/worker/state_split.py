@@ -52,6 +52,8 @@ def split_state(
     states: Mapping[str, StateSchema],
     producers: Mapping[str, int],
     resets: Mapping[str, int] = MappingProxyType({}),
+    *,
+    remedy: str = "",
 ) -> dict[int, HeldBlobs]:
     """The state of a bucket of `before`, split over those of `count`, by bucket. `states` has the schema of each
     operator's state, `producers` the number of each stream's producers so far. State that a reset has removed, by
@@ -68,7 +70,7 @@ def split_state(
         for entry, value in pages.scan(prefix):
             key = None if schema is None else key_of_entry(schema, rest, entry)
             if key is None or crc32(key) % before != bucket:
-                raise _foreign(operator.decode(), bucket)
+                raise _foreign(operator.decode(), bucket, remedy)
             changes[crc32(key) % count].append((prefix, entry, value))
     index = msgspec.structs.replace(
         pages.index, prefixes={}, shift=SHIFT, shared=1, shared_bytes=0, deltas=DeltaIndex()
@@ -101,7 +103,6 @@ def key_of_entry(schema: StateSchema, rest: bytes, entry: bytes) -> bytes | None
     return entry if mark == b"n" and state else key_and_name(entry)[0]
 
 
-def _foreign(operator: str, bucket: int) -> SystemProblem:
+def _foreign(operator: str, bucket: int, remedy: str) -> SystemProblem:
     wrong = f"the state of {operator!r} in key bucket {bucket} has an entry that does not tell the key that it is of"
-    expected = "entries of keys of this bucket alone"
-    return SystemProblem(explain(wrong, expected, "leave out spark_buckets: the query goes on as before", operator))
+    return SystemProblem(explain(wrong, "entries of keys of this bucket alone", remedy, operator))

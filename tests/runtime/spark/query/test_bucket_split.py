@@ -1,10 +1,11 @@
 """A checkpoint whose key buckets are split, on Spark."""
 
+import dataclasses
 import shutil
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from engines.targets import append, contents
 from engines.targets import write as write_streams
+from explained import assert_explains, error_of
 from fluvial.dsl import (
     Context,
     KeyedProcessor,
@@ -21,6 +23,7 @@ from fluvial.dsl import (
     MapState,
     Message,
     Pipeline,
+    SystemProblem,
     Timer,
     ValueState,
     after_count,
@@ -32,8 +35,9 @@ from fluvial.dsl import (
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import run
+from fluvial.runtime.spark.lowering.query_plan import BucketSplit
 from fluvial.runtime.spark.query import query
-from fluvial.runtime.spark.query.bucket_split import split_times
+from fluvial.runtime.spark.query.bucket_split import split_source, split_times
 from fluvial.runtime.spark.query.checkpoint_log import DONE
 from fluvial.runtime.spark.query.checkpoint_record import wanted_record
 from fluvial.runtime.spark.query.query_times import TimesRecord
@@ -149,3 +153,32 @@ def test_all_that_is_kept_goes_on_in_more_buckets_also_after_a_kill(
     assert runs.buckets() == [8], "the old checkpoint stayed"
     runs.once(None, None, "end")
     assert runs.written() == unsplit(tmp_path, spark, (0, 150, 300))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_cannot_be_split_is_found_before_a_batch_is_planned(
+    tmp_path: Path, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the run without the setting goes on with the old checkpoint. Behind the first batch it goes on with the new
+    one, and the error does not say otherwise."""
+    runs = Runs(tmp_path / "split", spark)
+    runs.once(2, 0)
+    with monkeypatch.context() as patch:  # state of no known operator tells no key
+        patch.setattr(query, "split_source", unknown)
+        error = error_of(lambda: runs.once(8, 150), SystemProblem)
+        assert_explains(error, "does not tell the key", None, "keys of this bucket", "leave out spark_buckets")
+        runs.once(None, None)
+        assert runs.buckets() == [2]
+        patch.setattr(query, "check_split", lambda *_: None)
+        error = error_of(lambda: runs.once(8, 300), SystemProblem)
+        assert_explains(error, "does not tell the key", None, "keys of this bucket", "restore the checkpoint")
+    runs.once(None, None, "end")
+    assert runs.buckets() == [2, 8]
+    assert runs.written() == unsplit(tmp_path, spark, (0, 150, 300))
+
+
+def unknown(*given: Any) -> BucketSplit | None:
+    split = split_source(*given)
+    return None if split is None else dataclasses.replace(split, states={})
