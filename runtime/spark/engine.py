@@ -39,7 +39,7 @@ from .hadoop_path import HadoopPath
 from .lowering.lowering import components, has_loop
 from .lowering.query_plan import QueryPlan
 from .query.batch_sizing import BatchSizer
-from .query.checkpoint_record import check_checkpoint, wanted_record
+from .query.checkpoint_record import check_checkpoint, few_buckets, wanted_record
 from .query.checkpoint_removal import finish_removals
 from .query.connection import Connection, StopAt
 from .query.input_offsets import input_ends
@@ -268,6 +268,16 @@ def check_checkpoints(
         with refusals_explained(folder):
             records += check_checkpoint(plan, wanted, folder, reset).items()
     return records
+
+
+def few_key_buckets(plan: Plan, system: System, settings: Settings) -> int | None:
+    """The least number of key buckets of a query of the plan that has fewer than a new one, and may have as many; None
+    if none has, or the settings say how many. Checkpoints behind a URL are not looked at."""
+    above = folder_of(plan, system, settings)
+    if isinstance(above, str) or settings.spark_buckets is not None:
+        return None
+    wanted = (wanted_record(plan, stages, settings) for stages in components(plan))
+    return min(filter(None, (few_buckets(plan, one, above / plan.name) for one in wanted)), default=None)
 
 
 def _refuse_unsupported(plan: Plan, system: str) -> None:

@@ -213,6 +213,18 @@ def _stored_state(plan: Plan, engine: EngineName, system: System, settings: Sett
         yield Finding(f"state: {stored if records else f'nothing is stored yet of {operators}'}")
         for label, names in undeclared_states(plan, records).items():
             yield Finding(f"state: {label} leaves unused what it has stored before: {', '.join(names)}")
+        if engine == "spark":
+            yield from _key_buckets(plan, system, settings)
+
+
+def _key_buckets(plan: Plan, system: System, settings: Settings) -> Iterator[Finding]:
+    """Whether a checkpoint lets Spark keep state in as many tasks as a new one would."""
+    if few := import_module("fluvial.runtime.spark.engine").few_key_buckets(plan, system, settings):
+        text = f"key buckets: the checkpoint has {few}, so at most {few} tasks keep state; a new one has 64, or 512"
+        remedy = (
+            "where Spark has more cores, run with --spark-buckets 64, or 512: its first batch reads and writes all "
+        )
+        yield Finding(text, remedy=f"{remedy}state, and there is no way back; else set spark_buckets={few}")
 
 
 def _borders(plan: Plan, system: System) -> Iterator[Finding]:

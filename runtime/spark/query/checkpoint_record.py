@@ -237,6 +237,16 @@ def check_checkpoint(plan: Plan, wanted: QueryRecord, root: CheckpointPath, rese
     return {} if checkpoint is None or checkpoint.record is None else checkpoint.record.states
 
 
+def few_buckets(plan: Plan, wanted: QueryRecord, root: CheckpointPath) -> int | None:
+    """The number of key buckets that a query has, if that is less than a new one has on any machine, and it may become
+    that; None otherwise."""
+    checkpoint = _begun(plan, wanted, None, _candidates(wanted, root), "")
+    if checkpoint is None or checkpoint.record is None or not any(wanted.stages.values()):
+        return None
+    kept = checkpoint.record.buckets
+    return kept if kept < ON_FEW_CORES and may_split(plan, replace(wanted, buckets=kept), ON_FEW_CORES) else None
+
+
 def _candidates(wanted: QueryRecord, root: CheckpointPath) -> list[QueryCheckpoint]:
     """The checkpoints of queries that read one of the same sources, or have state of one of the same operators."""
     return [

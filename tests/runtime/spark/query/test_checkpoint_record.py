@@ -283,6 +283,25 @@ def test_check_takes_the_kept_number_of_buckets_for_that_of_the_run(tmp_path: Pa
     error_of(lambda: check_checkpoints(planned(counting(5)), system, Settings()), PlanError)
 
 
+@pytest.mark.parametrize(
+    ("kept", "settings", "told"), [(8, None, True), (8, 8, False), (64, None, False), (5, None, False)]
+)
+def test_check_tells_of_few_buckets_that_may_become_more(
+    tmp_path: Path, kept: int, settings: int | None, told: bool
+) -> None:
+    if need := missing("spark"):
+        pytest.skip(f"{need.missing}: {need.remedy}")
+    system = LogSystem(tmp_path / "log", fsync=False)
+    write_streams(system, {"in": [[(b"k", b"1", 0, ())]]})
+    found(tmp_path / "log" / "spark" / "p", planned(counting()), buckets=kept)
+    findings = check(counting(), "spark", system, Settings(spark_buckets=settings))
+    hints = [str(one) for one in findings if one.text.startswith("key buckets: ")]
+    assert bool(hints) is told
+    for hint in hints:
+        assert hint.startswith("! key buckets: the checkpoint has 8, so at most 8 tasks keep state; a new one has 64")
+        assert "--spark-buckets 64" in hint
+
+
 def test_a_record_of_a_later_version_is_refused(tmp_path: Path) -> None:
     first = found(tmp_path, planned(counting()))
     write(first.folder / FILE, b'{"version":2,"sources":{},"stages":{},"buckets":8}')
