@@ -153,6 +153,7 @@ broker-jars: setup ## let Maven bring the Kafka broker of the tests; does nothin
 .PHONY: spark-jars
 spark-jars: setup ## let Maven bring Spark's connector to Kafka for tests and benchmarks; does nothing where that is done
 	PYTHONPATH=tests/support $(BIN)/python -m kafka.broker_jars spark
+	PYTHONPATH=tests/support $(BIN)/python -m engines.spark_home
 
 LINTERS := style format-check mypy pyright arrows subjects
 .PHONY: lint $(LINTERS)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from engines.spark_home import spark_home
 from engines.standalone_cluster import StandaloneCluster
 from fluvial.runtime.preflight.requirements import missing
-from fluvial.runtime.spark.query.spark_home import unpacked_home
 from generators.how_many import AT_LENGTH, FEW, QUICK
 from kafka.broker import Broker
 from kafka.broker_jars import SHORT_LIVED, connector_jars, lacking
@@ -29,7 +29,7 @@ settings.load_profile(USUAL)
 
 for name in ("SPARK_SUBMIT_OPTS", "KAFKA_OPTS"):
     os.environ.setdefault(name, SHORT_LIVED)
-if (home := unpacked_home()) is not None:
+if (home := spark_home()) is not None:
     os.environ.setdefault("SPARK_HOME", str(home))  # for programs that tests start, too
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fluvial.runtime.spark.query.spark_home import unpacked_home
+from engines.spark_home import spark_home
 from kafka.broker import free_ports
 from kafka.broker_jars import SHORT_LIVED, java
 from waiting import wait_until
@@ -94,7 +94,7 @@ class StandaloneCluster:
         self._processes[name].wait()
 
     def _start(self, name: str, program: str, *arguments: str) -> None:
-        home = unpacked_home()
+        home = spark_home()
         assert home is not None
         # As Spark's own scripts say it; without the version its workers find no jars for executors.
         told = {**os.environ, **self.environment, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"}

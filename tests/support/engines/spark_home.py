@@ -1,0 +1,71 @@
+"""The Spark that tests start: the one that pip has installed, unpacked, with two jars more that save work.
+
+Spark writes each file of a checkpoint by Hadoop, which starts a process of `chmod` for it and processes of `readlink`
+to rename it: half of what a small batch costs. Java can do both by itself.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
+
+from fluvial.runtime.spark.query.spark_home import unpacked_home
+from kafka.broker_jars import ROOT, BrokerProblem, Jars, lacking
+
+FILES = Jars(ROOT / "tests" / "spark_home" / "pom.xml", ROOT / ".kafka" / "spark-files")
+HOME = ROOT / ".kafka" / "spark-home"
+"""Always the same: Java goes by the names of jars where it looks whether an archive of classes is of them."""
+
+_SETTINGS = {
+    "fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+
+def spark_home() -> Path | None:
+    """What `make spark-jars` has made of the Spark that is installed; else that one, unpacked; None without one."""
+    home = unpacked_home()
+    return HOME if home is not None and _of(HOME) == _of(home) else home
+
+
+def _of(home: Path) -> Path | None:
+    """The folder of the Spark that a home is made of."""
+    return (home / "bin").resolve() if (home / "bin").exists() else None
+
+
+def make() -> None:
+    """Make the home, where it is not there."""
+    home = unpacked_home()
+    if home is None or _of(HOME) == _of(home) or lacking(FILES) is not None:
+        return
+    FILES.fetch()
+    with TemporaryDirectory(dir=HOME.parent) as folder:
+        made = Path(folder) / "home"
+        shutil.copytree(home, made, symlinks=True)
+        jars = (made / "jars").resolve()
+        (made / "jars").unlink()
+        (made / "jars").mkdir()
+        for entry in (*jars.iterdir(), *map(Path, FILES.paths())):
+            (made / "jars" / entry.name).symlink_to(entry)
+        with ZipFile(made / "jars" / "settings.jar", "w") as jar:
+            jar.writestr("core-site.xml", _core_site())
+        shutil.rmtree(HOME, ignore_errors=True)
+        made.rename(HOME)
+
+
+def _core_site() -> str:
+    """Hadoop's settings, as it finds them among classes."""
+    told = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in _SETTINGS.items()
+    )
+    return f"<configuration>{told}</configuration>"
+
+
+if __name__ == "__main__":
+    try:
+        make()
+    except BrokerProblem as problem:
+        sys.exit(str(problem))
