@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engines.conformance import Conformance, check, targets, told
+from engines.conformance import Conformance, check, on_targets, told
 from fluvial.dsl import KeyedStream, Pipeline, count, tumbling
 from fluvial.dsl.message import Record
 
@@ -162,7 +162,9 @@ CASES = [
 ]
 
 
-@targets
-@pytest.mark.parametrize("case", CASES, ids=str)
+ON_SPARK = ("the-first-of-a-key", "in-front-of-a-window")
+
+
+@pytest.mark.parametrize(("case", "target"), on_targets(CASES, ON_SPARK))
 def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

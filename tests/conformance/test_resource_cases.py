@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import pytest
 
-from engines.conformance import Conformance, check, targets
+from engines.conformance import Conformance, check, on_targets
 from fluvial.dsl import Batch, Pipeline, Resource, count, resource, tumbling
 
 
@@ -80,7 +80,9 @@ CASES = [
 ]
 
 
-@targets
-@pytest.mark.parametrize("case", CASES, ids=str)
+ON_SPARK = ("called", "batches")
+
+
+@pytest.mark.parametrize(("case", "target"), on_targets(CASES, ON_SPARK))
 def test_functions_have_their_clients(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

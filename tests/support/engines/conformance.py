@@ -1,6 +1,6 @@
 """A conformance case, and the targets that it runs on."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,10 +10,13 @@ import pytest
 
 from engines.apart import on_spark_kafka
 from engines.comparing import assert_same
+from engines.spark_in_process import lowered_pipeline
 from engines.targets import driver_outputs, feed_whole, on_kafka, run_on
 from fluvial.dsl import Pane, Pipeline
 from fluvial.dsl.message import Record
+from fluvial.planner import plan
 from fluvial.runtime.systems import LogSystem, MemorySystem
+from fluvial.runtime.systems.provisioning import table_streams
 from fluvial.runtime.testing import PipelineDriver
 from oracle.interpreter import Inputs, Outputs, run_oracle
 
@@ -75,6 +78,12 @@ def on_spark_log(case: Conformance, request: Any) -> Outputs:
         return run_on(system, case.pipeline(), case.inputs, engine="spark", spark=session)
 
 
+def in_levels_of_spark(case: Conformance, _: Any) -> Outputs:
+    partitions = {stream: len(parts) for stream, parts in case.inputs.items()}
+    tables = table_streams(plan(case.pipeline(), partitions=partitions))
+    return lowered_pipeline(case.pipeline(), case.inputs, batch_records=1, first=tables)
+
+
 def on_kafka_by_spark(case: Conformance, request: Any) -> Outputs:
     broker, session = request.getfixturevalue("broker"), request.getfixturevalue("spark")
     return on_spark_kafka(broker, session, case.pipeline(), case.inputs)
@@ -86,6 +95,7 @@ TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.
     "local-log": (on_local_log, ()),
     "local-memory": (on_local_memory, ()),
     "oracle": (on_oracle, ()),
+    "spark-levels": (in_levels_of_spark, ()),
     "spark-kafka": (on_kafka_by_spark, (pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow)),
     "spark-log": (on_spark_log, (pytest.mark.spark, pytest.mark.slow)),
 }
@@ -94,13 +104,23 @@ TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.
 RARE = ("spark-kafka",)
 """Where cases run at length alone: `tests/spark_engine/test_on_kafka.py` shows what Kafka adds to a run on Spark."""
 
-targets = pytest.mark.parametrize(
-    "target",
-    [
-        pytest.param(name, marks=(*marks, *([pytest.mark.long] if name in RARE else [])))
+
+def on_targets(cases: Sequence[Conformance], usual_on_spark: Collection[str]) -> list[Any]:
+    """The cases with their targets, as parameters `case` and `target` of a test. Spark itself runs those of the ids
+    `usual_on_spark` each time, one of each feature, and the others at length: "spark-levels" runs the same code of each
+    case in this process."""
+    ids = {case.id for case in cases}
+    assert ids.issuperset(usual_on_spark), f"no case: {sorted({*usual_on_spark} - ids)}"
+    return [
+        pytest.param(case, name, marks=[*marks, *_at_length(case, name, usual_on_spark)], id=f"{case}-{name}")
         for name, (_, marks) in TARGETS.items()
-    ],
-)
+        for case in cases
+    ]
+
+
+def _at_length(case: Conformance, target: str, usual_on_spark: Collection[str]) -> list[pytest.MarkDecorator]:
+    at_length = target in RARE or (target == "spark-log" and case.id not in usual_on_spark)
+    return [pytest.mark.long] if at_length else []
 
 
 def check(case: Conformance, target: str, request: Any) -> None:

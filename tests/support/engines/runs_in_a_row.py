@@ -105,10 +105,10 @@ USUAL_ON_SPARK = 1
 
 
 def on_targets(cases: Sequence[Runs]) -> list[Any]:
-    """The cases with their targets, as parameters of a test. On Spark with Kafka there is the first case alone: what an
-    operator keeps between two runs does not depend on the system, and each run starts queries anew. Since a case takes
-    half a minute on Spark, most run there at length alone; `tests/properties/test_ends_of_input.py` cuts random
-    pipelines into runs in the lowering to Spark."""
+    """The cases with their targets, as parameters of a test. On Spark with Kafka there is the first case alone, at
+    length: what an operator keeps between two runs does not depend on the system, and each run starts queries anew.
+    Since a case takes half a minute on Spark, most run with the log at length alone, too;
+    `tests/properties/test_ends_of_input.py` cuts random pipelines into runs in the lowering to Spark."""
     return [
         pytest.param(case, name, marks=_marks(name, number), id=f"{case}-{name}")
         for name in TARGETS
@@ -117,7 +117,7 @@ def on_targets(cases: Sequence[Runs]) -> list[Any]:
 
 
 def _marks(target: str, number: int) -> list[pytest.MarkDecorator]:
-    at_length = target == "spark-log" and number >= USUAL_ON_SPARK
+    at_length = target == "spark-kafka" or (target == "spark-log" and number >= USUAL_ON_SPARK)
     return [*CASE_TARGETS[target][1], *([pytest.mark.long] if at_length else [])]
 
 
