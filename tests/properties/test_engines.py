@@ -221,7 +221,7 @@ def test_the_local_engine_writes_the_same_to_the_log(mode: Mode, kind: Extra) ->
 @KINDS
 @pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, kind: Extra, broker: Broker) -> None:
-    @settings(FEW, max_examples=8)
+    @settings(FEW, max_examples=examples(8, least=3))
     @given(cases(mode, max_steps=5, extras=["joins", kind]))
     def check(case: Case) -> None:
         assert_same(on_local_kafka(case, broker), expected(case))
@@ -245,7 +245,9 @@ def test_a_late_pane_follows_all_else_that_its_message_gives_rise_to() -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@KINDS
+@pytest.mark.parametrize(
+    "kind", ["processors", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("tables", "duplicates"))]
+)
 def test_spark_writes_what_the_oracle_does(kind: Extra, spark: "SparkSession") -> None:
     @settings(FEW, max_examples=examples(30, least=3))
     @given(

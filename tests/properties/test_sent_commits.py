@@ -70,7 +70,7 @@ def test_under_exactly_once_readers_see_what_the_oracle_writes_wherever_a_run_is
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("second", range(10, 14))
+@pytest.mark.parametrize("second", [10, *(pytest.param(second, marks=pytest.mark.long) for second in range(11, 14))])
 def test_no_run_begins_at_what_has_been_removed_from_between_its_stages(second: int) -> None:
     """Killed between a store and its checkpoint, and once more, store and all, before another checkpoint."""
     steps = (Border(0, "str", "word", 0), WindowStep(1, "tumbling", 10, "count"))

@@ -8,8 +8,8 @@ AT_LENGTH = "FLUVIAL_TESTS_AT_LENGTH"
 QUICK = "FLUVIAL_TESTS_QUICK"
 """The variable that `pytest --quick` sets."""
 
-SHARE = 10
-LEAST = 10
+SHARE = 20
+LEAST = 5
 FEW = 5
 """The examples of each property in a quick run."""
 
