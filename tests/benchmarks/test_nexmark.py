@@ -53,15 +53,10 @@ def test_so_do_the_levels_of_spark(query: str) -> None:
     assert comparable(query, map(msgspec.json.decode, values)) == expected(query, FOUND)
 
 
-USUAL = ("q5",)
-"""Windows behind windows: what Spark runs each time. The others take a while more."""
-
-
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "query", [pytest.param(name, marks=() if name in USUAL else pytest.mark.long) for name in QUERIES]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("query", QUERIES)
 def test_so_does_spark(query: str, tmp_path: Path, spark: "SparkSession") -> None:
     system = filled(tmp_path, records(FOUND))
     settings = Settings(spark_buckets=2)

@@ -75,7 +75,7 @@ def joined(name: str, calls: Calls) -> Pipeline:
 @pytest.mark.parametrize(
     ("build", "guarantee"),
     [
-        (copied, "at_least_once"),
+        pytest.param(copied, "at_least_once", marks=pytest.mark.long),
         pytest.param(copied, "exactly_once", marks=pytest.mark.long),
         pytest.param(joined, "at_least_once", marks=pytest.mark.long),
         (joined, "exactly_once"),

@@ -29,7 +29,7 @@ def yard(request: Any, tmp_path: Path) -> Yard:
     ("which", "guarantee"),
     [
         ("sessions", "exactly_once"),
-        ("lookups", "at_least_once"),
+        pytest.param("lookups", "at_least_once", marks=pytest.mark.long),
         pytest.param("sessions", "at_least_once", marks=pytest.mark.long),
         pytest.param("lookups", "exactly_once", marks=pytest.mark.long),
     ],
@@ -54,7 +54,8 @@ def test_a_container_that_is_killed_is_started_again_and_nothing_is_lost(
     assert guarantee == "at_least_once" or yard.written() == yard.expected(which)
 
 
-@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
+@pytest.mark.long
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_containers_that_are_killed_as_they_catch_up_stop_at_the_same_messages(yard: Yard, guarantee: str) -> None:
     for number in (0, 1):
         with yard.running("sessions", *TWO, "--guarantee", guarantee, "--until", "caught-up") as run:

@@ -95,7 +95,7 @@ def outlive_all(on: Stage, kills: int) -> None:
 @pytest.mark.parametrize(
     ("pipeline", "guarantee", "kills"),
     [
-        ("sessions", "at_least_once", 3),
+        pytest.param("sessions", "at_least_once", 3, marks=pytest.mark.long),
         *(
             pytest.param(pipeline, guarantee, 100, marks=[pytest.mark.long, pytest.mark.timeout(7200)])
             for pipeline in ("sessions", "lookups")

@@ -32,7 +32,7 @@ def messages(start: int, end: int) -> list[tuple[bytes, bytes, int, tuple[()]]]:
     return [(key, value, 10**12 + number, ()) for number, value in numbered for key in (b"robot", b"user %d" % number)]
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
 def test_a_session_that_grows_writes_little_and_is_restored(
     broker: Broker, tmp_path: Path, guarantee: Guarantee
 ) -> None:

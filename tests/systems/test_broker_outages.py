@@ -44,7 +44,7 @@ def read_some(consumer: Consumer, least: int) -> list[Record]:
     return records
 
 
-@pytest.mark.parametrize("id", [None, "visits-0"])
+@pytest.mark.parametrize("id", [pytest.param(None, marks=pytest.mark.long), "visits-0"])
 def test_what_is_sent_and_read_through_a_crash_comes_once_and_in_order(mortal: Broker, id: str | None) -> None:
     name = mortal.make_topic()
     system = KafkaSystem(mortal.address)

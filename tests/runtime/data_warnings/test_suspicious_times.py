@@ -171,6 +171,7 @@ def test_a_run_tells_them_in_its_report_and_its_log(tmp_path: Path, caplog: pyte
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_on_spark_tells_the_same(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     system = filled(LogSystem(tmp_path / "log", fsync=False))
     settings = Settings(spark_buckets=1, spark_batch_records=5)

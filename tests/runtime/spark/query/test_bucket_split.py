@@ -35,6 +35,7 @@ from fluvial.dsl import (
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import run
+from fluvial.runtime.launch import EngineName
 from fluvial.runtime.spark.lowering.query_plan import BucketSplit
 from fluvial.runtime.spark.query import query
 from fluvial.runtime.spark.query.bucket_split import split_source, split_times
@@ -92,7 +93,7 @@ OUT = ("windows", "firsts", "out", "remembered")
 class Runs:
     """Runs of `keeping` on a log of their own."""
 
-    def __init__(self, folder: Path, spark: "SparkSession") -> None:
+    def __init__(self, folder: Path, spark: "SparkSession | None") -> None:
         self.folder, self.system, self.spark = folder, LogSystem(folder, fsync=False), spark
 
     def once(self, buckets: int | None, at: int | None, until: Literal["caught-up", "end"] = "caught-up") -> None:
@@ -101,7 +102,8 @@ class Runs:
         elif at is not None:
             append(self.system, "in", 0, records(at))
         settings = Settings(spark_buckets=buckets)
-        run(keeping(), engine="spark", system=self.system, until=until, settings=settings, spark=self.spark)
+        engine: EngineName = "local" if self.spark is None else "spark"
+        run(keeping(), engine=engine, system=self.system, until=until, settings=settings, spark=self.spark)
 
     def written(self) -> dict[str, list[str]]:
         return {name: sorted((value or b"").decode() for _, value, _, _ in contents(self.system, name)) for name in OUT}
@@ -115,12 +117,12 @@ class Runs:
         return sorted(msgspec.json.decode(record)["buckets"] for record in records)
 
 
-def unsplit(tmp_path: Path, spark: "SparkSession", ats: Iterable[int]) -> dict[str, list[str]]:
-    """What runs on one number of buckets write."""
-    one = Runs(tmp_path / "one", spark)
+def unsplit(tmp_path: Path, ats: Iterable[int]) -> dict[str, list[str]]:
+    """What the local engine writes in such runs."""
+    one = Runs(tmp_path / "one", None)
     for at in ats:
-        one.once(2, at)
-    one.once(2, None, "end")
+        one.once(None, at)
+    one.once(None, None, "end")
     return one.written()
 
 
@@ -152,7 +154,7 @@ def test_all_that_is_kept_goes_on_in_more_buckets_also_after_a_kill(
     runs.once(8, 300)
     assert runs.buckets() == [8], "the old checkpoint stayed"
     runs.once(None, None, "end")
-    assert runs.written() == unsplit(tmp_path, spark, (0, 150, 300))
+    assert runs.written() == unsplit(tmp_path, (0, 150, 300))
 
 
 @pytest.mark.spark
@@ -176,7 +178,7 @@ def test_what_cannot_be_split_is_found_before_a_batch_is_planned(
         assert_explains(error, "does not tell the key", None, "keys of this bucket", "restore the checkpoint")
     runs.once(None, None, "end")
     assert runs.buckets() == [2, 8]
-    assert runs.written() == unsplit(tmp_path, spark, (0, 150, 300))
+    assert runs.written() == unsplit(tmp_path, (0, 150, 300))
 
 
 def unknown(*given: Any) -> BucketSplit | None:

@@ -70,7 +70,7 @@ def test_other_errors_are_told_by_a_run_that_is_to_stop_too(error: Exception) ->
     [
         pytest.param("own", signal.SIGINT, marks=pytest.mark.long),  # handled as the next one is
         ("own", signal.SIGTERM),
-        ("theirs", signal.SIGTERM),
+        pytest.param("theirs", signal.SIGTERM, marks=pytest.mark.long),
     ],
 )
 def test_a_signal_to_the_whole_group_stops_a_run_quietly(whose: str, number: int, tmp_path: Path) -> None:
