@@ -3,15 +3,17 @@
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 from py4j.clientserver import ClientServer
 from py4j.protocol import Py4JError
-from pyspark import InheritableThread, SparkContext, SparkFiles
+from pyspark import SparkContext, SparkFiles
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
@@ -29,8 +31,12 @@ SPECULATION = ("spark.speculation", "spark.speculation.task.duration.threshold")
 IDLENESS = ("spark.python.worker.killOnIdleTimeout", "spark.python.worker.idleTimeoutSeconds")
 """With both Spark would kill a task that gives it nothing for so long: a container gives it nothing before its end."""
 PYTHONPATH = "PYTHONPATH"
-_JOIN_SECONDS = 10.0
+_JOIN_SECONDS = 5.0
+"""The time in which the jobs of a run that is over end, all together."""
+_ASK_SECONDS = 3.0
+"""How long Java may take to say what it has: whoever asks does nothing else meanwhile, and hears no signal."""
 _OTHER_VERSION = re.compile(r"No module named 'fluvial\.|Can't get attribute '\w+' on <module 'fluvial\.")
+_UNKNOWN_CORES = "Spark does not say how many it has"
 _GONE = (Py4JError, OSError, EOFError)
 """What a call of Java raises if its process has ended."""
 
@@ -49,34 +55,46 @@ class DriverAddress(NamedTuple):
 
 
 class TaskJobs:
-    """The jobs of one `work`, each with an order of its own and a name that no other job has."""
+    """The jobs of one `work`, each with an order of its own and a name that no other job has.
 
-    def __init__(self, context: SparkContext, work: Work) -> None:
-        self._context, self._work = context, work
-        self._threads: list[InheritableThread] = []
+    Java is called by threads alone that nobody waits for: it may stand still, and whoever calls it would with it.
+    `properties` are those of Java's for the jobs, as the thread of the run has them.
+    """
+
+    def __init__(self, context: SparkContext, work: Work, properties: Any = None) -> None:
+        self._context, self._work, self._properties = context, work, properties
+        self._threads: list[Thread] = []
 
     def submit(self, name: str, title: str, order: bytes, ended: JobEnded) -> None:
-        """Submit a job. Raises SystemProblem if Spark has ended."""
-        if (problem := self._ended()) is not None:
-            raise problem
+        """Submit a job. If Spark has ended, `ended` is told so."""
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        thread = InheritableThread(target=self._run, args=(name, title, order, ended), name=title, daemon=True)
+        thread = Thread(target=self._run, args=(name, title, order, ended), name=title, daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def cancel(self, name: str) -> None:
-        """Cancel a job, also one that Spark has not been given yet."""
-        with suppress(*_GONE):
+        """Let a job be cancelled, also one that Spark has not been given yet."""
+        Thread(target=self._cancel, args=(name,), name=f"cancel {name}", daemon=True).start()
+
+    def _cancel(self, name: str) -> None:
+        with suppress(*_GONE, AttributeError):  # PySpark forgets a context that was stopped
             self._scala.cancelJobGroupAndFutureJobs(name)
 
     def cores(self) -> str:
         """How many tasks Spark can run at a time, and how many run."""
+        said: list[str] = []
+        asking = Thread(target=lambda: said.append(self._cores()), name="cores", daemon=True)
+        asking.start()
+        asking.join(_ASK_SECONDS)
+        return said[0] if said else _UNKNOWN_CORES
+
+    def _cores(self) -> str:
         try:
             profile = self._scala.resourceProfileManager().defaultResourceProfile()
             most = self._scala.maxNumConcurrentTasks(profile)
             run = sum(executor.numRunningTasks for executor in self._context.statusTracker().getExecutorInfos())
-        except _GONE:
-            return "Spark does not say how many it has"
+        except (*_GONE, AttributeError):
+            return _UNKNOWN_CORES
         if not most:
             host = self._context.getConf().get("spark.driver.host")
             return (
@@ -85,9 +103,11 @@ class TaskJobs:
         return f"Spark has room for {most} tasks at a time, and runs {run}"
 
     def join(self) -> None:
-        """Wait until the jobs have ended, so that none is left to a session that lives on."""
+        """Wait until the jobs have ended, so that none is left to a session that lives on. If Java does not answer,
+        they never do."""
+        until = time.monotonic() + _JOIN_SECONDS
         for thread in self._threads:
-            thread.join(_JOIN_SECONDS)
+            thread.join(max(0.0, until - time.monotonic()))
 
     @property
     def _scala(self) -> Any:
@@ -97,6 +117,8 @@ class TaskJobs:
     def _run(self, name: str, title: str, order: bytes, ended: JobEnded) -> None:
         context = self._context
         try:
+            if self._properties is not None:
+                self._scala.setLocalProperties(self._properties.clone())
             context.setJobGroup(name, title, interruptOnCancel=False)
             one = context.parallelize([None], 1).mapPartitions(partial(_in_worker, self._work, order))
             problem: FluvialError | str = one.collect()[0]
@@ -139,7 +161,7 @@ def task_jobs(spark: Any, argument: str, work: Work) -> Iterator[tuple[TaskJobs,
         known_as = setting("spark.driver.host") or "localhost"
         bound = setting("spark.driver.bindAddress") or known_as
         address = DriverAddress(bound.strip("[]"), _port(setting(PORT) or "0"), known_as.strip("[]"))
-        jobs = TaskJobs(context, work)
+        jobs = TaskJobs(context, work, context._jsc.sc().getLocalProperties().clone())  # type: ignore[union-attr]
         try:
             yield jobs, address
         finally:

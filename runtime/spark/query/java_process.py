@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
+from threading import Event, Timer
 from typing import Any, cast
 
 from py4j.protocol import Py4JError
@@ -19,6 +20,9 @@ from ....dsl.errors import SystemProblem
 from ....dsl.validation import explain
 
 _log = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 10.0
+"""How long a Java process that a run has started may take to end with it; then it is killed."""
 
 _IN_A_BATCH = "An exception was raised by the Python Proxy"
 """Spark's message if a batch has failed. Behind it is the traceback of the function that it calls with each batch."""
@@ -80,6 +84,37 @@ def _kill(process: Popen[Any]) -> None:
         os.killpg(process.pid, signal.SIGKILL)  # the group: Spark's launch script starts Java as its child
     if process.stdin is not None:
         process.stdin.close()
+
+
+@contextmanager
+def java_killed_if_it_stands_still(seconds: float = CLOSE_SECONDS) -> Iterator[None]:
+    """Close what a run has in the Java process that it has started: if that takes longer than `seconds`, Java is
+    killed, with a warning. A call of Java that stands still would never return."""
+    gateway: Any = SparkContext._gateway
+    process = None if gateway is None else gateway.proc
+    killed = Event()
+
+    def kill() -> None:
+        killed.set()
+        _kill(process)
+
+    timer = Timer(seconds, kill)
+    timer.daemon = True
+    if process is not None:  # that of spark-submit is not ours
+        timer.start()
+    try:
+        yield
+    except (Py4JError, OSError, EOFError):
+        if not killed.is_set():
+            raise
+    finally:
+        timer.cancel()
+        if killed.is_set():
+            wrong = f"Spark's Java process {process.pid} did not end within {seconds:g} s, and was killed"
+            remedy = "see the file that its messages go to; the next run goes on from the last batch that was done"
+            _log.warning(
+                explain(wrong, "a Java process that is not stopped, and has memory and processor time", remedy)
+            )
 
 
 def forget_ended_java() -> bool:

@@ -20,7 +20,7 @@ from ....dsl.validation import explain
 from ...process.data_files import UMASK
 from ...process.user_modules import hides_modules, own_paths
 from ..rows import ARROW_BYTES, ARROW_RECORDS
-from .java_process import forget_ended_java, launch_java, reason
+from .java_process import forget_ended_java, java_killed_if_it_stands_still, launch_java, reason
 from .master import check_reachable, not_taken
 from .spark_home import home_for
 
@@ -97,7 +97,8 @@ def _leave(session: SparkSession) -> None:
         _STARTED.runs -= 1
         if not _STARTED.runs:
             _STARTED.session = None
-            session.stop()
+            with java_killed_if_it_stands_still():
+                session.stop()
 
 
 def _is_stopped(session: SparkSession) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from queue import Queue
+from threading import Event
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -115,10 +116,38 @@ class Context:
 def test_a_spark_that_has_ended_takes_no_job(answers: bool) -> None:
     context: Any = Context(answers=answers)
     jobs = TaskJobs(context, worker())
-    error = error_of(lambda: jobs.submit("one", "p: one", b"go", lambda _: None), SystemProblem)
+    results: Results = Queue()
+    jobs.submit("one", "p: one", b"go", results.put)
+    error = results.get(timeout=60)
+    assert isinstance(error, SystemProblem)
     assert_explains(error, "Spark has ended", None, "a session that lives as long as the run", "start the run again")
     assert answers or jobs.cores() == "Spark does not say how many it has"
     assert isinstance(jobs._problem(ValueError("any")), SystemProblem)
+
+
+def test_a_java_that_stands_still_does_not_hold_up_who_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fluvial.runtime.spark.task_jobs._ASK_SECONDS", 0.05)
+    monkeypatch.setattr("fluvial.runtime.spark.task_jobs._JOIN_SECONDS", 0.05)
+    answered = Event()
+
+    def scala() -> Any:
+        answered.wait(60)
+        return SimpleNamespace(isStopped=lambda: True, cancelJobGroupAndFutureJobs=cancelled.put)
+
+    results: Results = Queue()
+    cancelled: Queue[str] = Queue()
+    context: Any = SimpleNamespace(_jsc=SimpleNamespace(sc=scala), setJobGroup=lambda *_, **__: answered.wait(60))
+    jobs = TaskJobs(context, worker())
+    jobs.submit("one", "p: one", b"go", results.put)
+    jobs.submit("two", "p: two", b"go", results.put)
+    jobs.cancel("one")
+    assert jobs.cores() == "Spark does not say how many it has"
+    jobs.join()
+    assert results.empty()
+    assert cancelled.empty()
+    answered.set()
+    assert [type(results.get(timeout=60)) for _ in range(2)] == [SystemProblem] * 2
+    assert cancelled.get(timeout=60) == "one"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,11 +15,16 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from py4j.protocol import Py4JNetworkError
 
-from engines import spark_until_stopped
+from engines import hosts_until_stopped, spark_until_stopped
+from engines.standalone_cluster import below, command
 from engines.targets import write
 from fluvial.dsl import MessageError, SystemProblem
 from fluvial.runtime.preflight.requirements import missing
-from fluvial.runtime.spark.query.java_process import QueryFailed, java_end_explained
+from fluvial.runtime.spark.query.java_process import (
+    QueryFailed,
+    java_end_explained,
+    java_killed_if_it_stands_still,
+)
 from fluvial.runtime.systems import LogSystem
 
 LOST = [Py4JNetworkError("Error while receiving"), ConnectionRefusedError(111, "Connection refused"), EOFError()]
@@ -60,6 +67,84 @@ def test_a_run_that_is_to_go_on_says_what_is_lost(error: Exception) -> None:
 def test_other_errors_are_told_by_a_run_that_is_to_stop_too(error: Exception) -> None:
     with pytest.raises(type(error)), java_end_explained(lambda: True):
         raise error
+
+
+class Sleeper:
+    """A gateway to a Java process, here one that does nothing."""
+
+    def __init__(self) -> None:
+        self.proc = subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, start_new_session=True)
+
+
+@pytest.mark.parametrize("raised", [True, False])
+def test_a_java_that_does_not_end_with_the_run_is_killed(
+    raised: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway = Sleeper()
+    monkeypatch.setattr("pyspark.SparkContext._gateway", gateway)
+    with java_killed_if_it_stands_still(seconds=0.05):
+        gateway.proc.wait(60)
+        if raised:
+            raise LOST[0]
+    assert gateway.proc.returncode == -signal.SIGKILL
+    assert f"Spark's Java process {gateway.proc.pid} did not end within 0.05 s, and was killed" in caplog.text
+
+
+def test_a_java_that_ends_with_the_run_and_one_of_others_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway = Sleeper()
+    monkeypatch.setattr("pyspark.SparkContext._gateway", gateway)
+    with java_killed_if_it_stands_still():
+        pass
+    with pytest.raises(Py4JNetworkError), java_killed_if_it_stands_still():
+        raise LOST[0]
+    assert gateway.proc.poll() is None
+    gateway.proc.kill()
+    gateway.proc.communicate()
+    gateway.proc = None  # type: ignore[assignment]
+    with java_killed_if_it_stands_still(seconds=0.0):
+        pass
+    assert not caplog.text
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("program", "code", "said"),
+    [
+        (hosts_until_stopped, 0, "did not end within 10 s, and was killed"),
+        pytest.param(spark_until_stopped, 143, "was asked to stop and did not", marks=pytest.mark.long),
+    ],
+)
+def test_a_run_stops_beside_a_java_that_stands_still(program: ModuleType, code: int, said: str, tmp_path: Path) -> None:
+    if need := missing("spark"):
+        pytest.skip(f"{need.missing}: {need.remedy}")
+    write(LogSystem(tmp_path / "log", fsync=False), {"in": [[(b"k", b"a", 1, ())]]})
+    inherited = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}  # that of the tests
+    support = str(Path(spark_until_stopped.__file__).parents[1])
+    path = os.pathsep.join(filter(None, [support, os.environ.get("PYTHONPATH")]))
+    words = [sys.executable, str(program.__file__), f"log:{tmp_path / 'log'}", "own"]
+    own = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
+    # Its errors go to a file, for Java keeps the pipes open.
+    with (
+        (tmp_path / "errors").open("w") as errors,
+        subprocess.Popen(words, env=inherited | own, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reading\n", (tmp_path / "errors").read_text()
+        (java,) = [child for child in below(process.pid) if command(child).split("\0")[0].endswith("/java")]
+        os.kill(java, signal.SIGSTOP)
+        try:
+            process.terminate()
+            # Containers stop, jobs get 5 s and Java 10; the rest is for a machine that is busy.
+            assert process.wait(timeout=45) == code, (tmp_path / "errors").read_text()
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(java, signal.SIGKILL)
+            process.kill()
+    assert said in (tmp_path / "errors").read_text()
 
 
 @pytest.mark.spark
