@@ -13,6 +13,7 @@ from msgspec import structs
 pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark is installed")
 
 from engines.spark_in_process import Blobs
+from fluvial.dsl import SystemProblem
 from fluvial.runtime.kernel.chunked_values import CHUNK, chunk_prefix
 from fluvial.runtime.kernel.state_backend import Change
 from fluvial.runtime.kernel.state_cache import KeyedState
@@ -192,7 +193,7 @@ def test_a_delta_that_is_lost_is_an_error() -> None:
     StatePages(blobs).write(counts(range(40_000), 0))
     StatePages(blobs).write(counts(range(0, 40_000, 1000), 1))
     del blobs.data[page_index.page_name(b"\0delta", 0)]
-    with pytest.raises(OSError, match="lost the changes of an earlier batch: no delta 0"):
+    with pytest.raises(SystemProblem, match=r"(?s)there is no delta 0.*restore the checkpoint from a copy"):
         StatePages(blobs)
 
 
