@@ -1,5 +1,6 @@
 """The folder that Java is started from: Python finds PySpark unpacked in it; a Spark of the user's is left alone."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from fluvial.runtime.spark.query.java_process import _Starting
-from fluvial.runtime.spark.query.spark_home import home_for, unpacked_home
+from fluvial.runtime.spark.query.spark_home import _remove_abandoned, home_for, unpacked_home
 
 MADE = "from fluvial.runtime.spark.query.spark_home import unpacked_home; print(unpacked_home(), flush=True)"
 
@@ -61,6 +62,50 @@ def test_it_goes_with_its_process_and_not_with_one_that_was_forked() -> None:
     home, existed = subprocess.check_output([sys.executable, "-c", asked], text=True).split()
     assert existed == "True"
     assert not Path(home).exists()
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_spark_starts_without_it_where_nothing_can_be_written(
+    full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def link(path: Path, _: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path if full else tmp_path / "none"))
+    if full:
+        monkeypatch.setattr(Path, "symlink_to", link)
+    assert unpacked_home.__wrapped__() is None
+    (said,) = caplog.messages
+    assert ("No space left on device" if full else "No such file or directory") in said
+    assert "set TMPDIR to another folder" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_start_removes_that_of_a_process_that_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+
+    def start(then: str) -> "subprocess.Popen[str]":
+        words = [sys.executable, "-c", f"{MADE}; {then}"]
+        return subprocess.Popen(words, env=environment, stdin=-1, stdout=-1, text=True)
+
+    with start("input()") as killed, start("input()") as lives:
+        assert killed.stdout is not None
+        assert lives.stdout is not None
+        left, used = Path(killed.stdout.readline().strip()), Path(lives.stdout.readline().strip())
+        killed.kill()
+        killed.wait()
+        with monkeypatch.context() as patched:
+            patched.setattr("os.geteuid", lambda: -1)
+            _remove_abandoned(tmp_path)  # another user, to whom it does not belong
+        assert left.is_dir()
+        with start("pass") as other:
+            other.communicate()
+        assert not left.exists()
+        assert (used / "bin").is_dir()
+        lives.communicate("\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("home", [None, Path("/opt/of-links")])
