@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 
@@ -31,6 +32,8 @@ RESTARTED = (SystemProblem.exit_code, NoProgressError.exit_code)
 """Exit codes after which a restart may help."""
 # As often as containers report: in between the sum would be the same.
 PROGRESS_SECONDS = 1.0
+LAST_LINES = 12
+"""How many of the last lines that a container has printed are in the error with which it ends the run."""
 REQUEST_SECONDS = 0.1
 """The time between two looks at whether another thread has asked the run to stop."""
 
@@ -69,6 +72,7 @@ class _Child:
         self.process: RunningChild | None = None
         self.progress: Progress | None = None
         self.reports: list[Report] = []
+        self.said: deque[str] = deque(maxlen=LAST_LINES)
         self.taken_over = False
         self.before = Progress(phase="", seconds=0.0, read=0, written=0)
         self.restarted = 0
@@ -96,7 +100,8 @@ class _Child:
             self.reports.append(line.report)
 
     def count_death(self) -> None:
-        """Add the counts of the process that died to those of earlier ones."""
+        """Add the counts of the process that died to those of earlier ones, and forget what it said."""
+        self.said.clear()
         if self.progress is not None:
             self.before = self.total_progress()
         self.progress = None
@@ -179,6 +184,10 @@ class Supervisor:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), pause)
 
+    def _hear(self, child: _Child, line: str) -> None:
+        child.said.append(line)
+        self._say(f"{child.name}: {line}")
+
     def _receive(self, child: _Child, line: ChildReport) -> None:
         child.receive(line)
         report = line.progress or line.report
@@ -205,7 +214,9 @@ class Supervisor:
         """End the run because of a container."""
         shown = 128 - code if code < 0 else code or SystemProblem.exit_code
         others = " The others are stopped." if len(self._children) > 1 else ""
-        self._end_with(ContainerFailed(f"{child.name} {how}, which ends the run.{others}", shown))
+        said = "".join(f"\n  {line}" for line in child.said)
+        last = f" It said last:{said}" if said else ""
+        self._end_with(ContainerFailed(f"{child.name} {how}, which ends the run.{others}{last}", shown))
 
     def _end_with(self, error: FluvialError) -> None:
         """Stop all containers. The first error is that of the run."""
@@ -230,7 +241,7 @@ class Supervisor:
             child.config,
             child.title(self._pipeline),
             lambda line: self._receive(child, line),
-            lambda line: self._say(f"{child.name}: {line}"),
+            lambda line: self._hear(child, line),
         )
         if self._stop.is_set():  # a stop was requested while the process started
             process.send_signal(signal.SIGTERM)

@@ -404,3 +404,22 @@ def test_outside_of_the_main_thread_a_run_handles_no_signals() -> None:
     thread.start()
     thread.join()
     assert [one.read for one in found] == [{"in": 1}]
+
+
+class Talking(Watched):
+    """Containers that print a line for each of their starts, and more than an error has room for."""
+
+    async def start(
+        self, config: ChildConfig, title: str, receive: Callable[[ChildReport], None], say: Callable[[str], None]
+    ) -> Process:
+        process = await super().start(config, title, receive, say)
+        for number in range(20):
+            say(f"start {len(self.started[config.container])}, line {number}")
+        return process
+
+
+def test_the_error_of_a_container_has_what_it_said_last() -> None:
+    text, code = failure(Talking({0: [Life(seconds=1.0, code=4), Life(seconds=1.0, code=5)]}))
+    first, *said = text.splitlines()
+    assert (first, code) == ("container 0 ended with exit code 5, which ends the run. It said last:", 5)
+    assert said == [f"  start 2, line {number}" for number in range(8, 20)]
