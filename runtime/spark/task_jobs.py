@@ -154,14 +154,14 @@ def task_jobs(spark: Any, argument: str, work: Work) -> Iterator[tuple[TaskJobs,
     """Let Spark run jobs while the context is open. `spark` is a session or the URL of a master, which the user has
     given as `argument`; a session that is started for it ends with the context."""
     with quiet_client(_always), _session(spark, argument) as session:
-        context = session.sparkContext
+        context: Any = session.sparkContext
         _refuse_shared_threads(context)
         setting = context.getConf().get
         _refuse_switches(setting)
         known_as = setting("spark.driver.host") or "localhost"
         bound = setting("spark.driver.bindAddress") or known_as
         address = DriverAddress(bound.strip("[]"), _port(setting(PORT) or "0"), known_as.strip("[]"))
-        jobs = TaskJobs(context, work, context._jsc.sc().getLocalProperties().clone())  # type: ignore[union-attr]
+        jobs = TaskJobs(context, work, context._jsc.sc().getLocalProperties().clone())
         try:
             yield jobs, address
         finally:

@@ -91,7 +91,10 @@ def java_killed_if_it_stands_still(seconds: float = CLOSE_SECONDS) -> Iterator[N
     """Close what a run has in the Java process that it has started: if that takes longer than `seconds`, Java is
     killed, with a warning. A call of Java that stands still would never return."""
     gateway: Any = SparkContext._gateway
-    process = None if gateway is None else gateway.proc
+    process: Popen[Any] | None = None if gateway is None else gateway.proc
+    if process is None:  # that of spark-submit is not ours
+        yield
+        return
     killed = Event()
 
     def kill() -> None:
@@ -100,8 +103,7 @@ def java_killed_if_it_stands_still(seconds: float = CLOSE_SECONDS) -> Iterator[N
 
     timer = Timer(seconds, kill)
     timer.daemon = True
-    if process is not None:  # that of spark-submit is not ours
-        timer.start()
+    timer.start()
     try:
         yield
     except (Py4JError, OSError, EOFError):
