@@ -34,6 +34,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "runtime/spark/query/test_bucket_split.py": ("the record of a checkpoint as an earlier version wrote it", ""),
     "runtime/spark/query/test_checkpoint_record.py": ("a run that ends before it needs Spark", ""),
     "runtime/spark/query/test_session.py": ("Spark's own start, and the session that it has then", ""),
+    "runtime/spark/test_task_jobs.py": ("", SHORTER),
     "runtime/spark/worker/test_source_level.py": ("tasks of Spark's", ""),
     "runtime/spark/worker/test_state_pages.py": ("", SMALLER),
     "runtime/spark/worker/test_worker_process.py": ("a machine that has no room for a loop", SHORTER),

@@ -410,9 +410,9 @@ class Talking(Watched):
     """Containers that print a line for each of their starts, and more than an error has room for."""
 
     async def start(
-        self, config: ChildConfig, title: str, receive: Callable[[ChildReport], None], say: Callable[[str], None]
+        self, config: ChildConfig, _: str, receive: Callable[[ChildReport], None], say: Callable[[str], None]
     ) -> Process:
-        process = await super().start(config, title, receive, say)
+        process = await super().start(config, _, receive, say)
         for number in range(20):
             say(f"start {len(self.started[config.container])}, line {number}")
         return process
