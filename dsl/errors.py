@@ -154,6 +154,7 @@ class NoProgressError(FluvialError):
 
 class ContainerFailed(FluvialError):
     """One of several containers has ended the run; `exit_code` is the container's, 128 and the signal if it was killed.
+    The last lines that it printed are a note of the error, which tracebacks show.
 
     >>> ContainerFailed("container 1 ended with exit code 5", 5).exit_code
     5

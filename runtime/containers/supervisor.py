@@ -33,7 +33,7 @@ RESTARTED = (SystemProblem.exit_code, NoProgressError.exit_code)
 # As often as containers report: in between the sum would be the same.
 PROGRESS_SECONDS = 1.0
 LAST_LINES = 12
-"""How many of the last lines that a container has printed are in the error with which it ends the run."""
+"""How many of the last lines that a container has printed are a note of the error with which it ends the run."""
 REQUEST_SECONDS = 0.1
 """The time between two looks at whether another thread has asked the run to stop."""
 
@@ -214,9 +214,10 @@ class Supervisor:
         """End the run because of a container."""
         shown = 128 - code if code < 0 else code or SystemProblem.exit_code
         others = " The others are stopped." if len(self._children) > 1 else ""
-        said = "".join(f"\n  {line}" for line in child.said)
-        last = f" It said last:{said}" if said else ""
-        self._end_with(ContainerFailed(f"{child.name} {how}, which ends the run.{others}{last}", shown))
+        error = ContainerFailed(f"{child.name} {how}, which ends the run.{others}", shown)
+        if child.said:  # a note, as whoever has read the lines as they came need not read them again
+            error.add_note("\n".join((f"{child.name} said last:", *(f"  {line}" for line in child.said))))
+        self._end_with(error)
 
     def _end_with(self, error: FluvialError) -> None:
         """Stop all containers. The first error is that of the run."""

@@ -419,7 +419,10 @@ class Talking(Watched):
 
 
 def test_the_error_of_a_container_has_what_it_said_last() -> None:
-    text, code = failure(Talking({0: [Life(seconds=1.0, code=4), Life(seconds=1.0, code=5)]}))
-    first, *said = text.splitlines()
-    assert (first, code) == ("container 0 ended with exit code 5, which ends the run. It said last:", 5)
+    with pytest.raises(ContainerFailed) as raised:
+        Talking({0: [Life(seconds=1.0, code=4), Life(seconds=1.0, code=5)]}).run()
+    assert str(raised.value) == "container 0 ended with exit code 5, which ends the run."
+    (note,) = raised.value.__notes__
+    first, *said = note.splitlines()
+    assert first == "container 0 said last:"
     assert said == [f"  start 2, line {number}" for number in range(8, 20)]
