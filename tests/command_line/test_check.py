@@ -149,7 +149,8 @@ def test_messages_left_between_stages_with_another_meaning(fluvial: Fluvial, fol
     ended = fluvial(*words)
     assert ended.code == 3
     told = "✗ intermediate: messages that partition_by by-letter has left in the stream 'letters-by-letter', and that "
-    assert told + "were not read yet, have another meaning: values: was json, is msgpack\n" in ended.out
+    told += "were not read yet, have another meaning: values: was json, is msgpack; "
+    assert f"{told}partial aggregates: was count() for count, by 1 s, is none\n" in ended.out
 
 
 def test_without_a_system_nothing_is_asked_there(fluvial: Fluvial, folder: Path) -> None:

@@ -217,8 +217,8 @@ def test_keys_lie_where_other_clients_put_them_and_aborted_messages_nowhere(
 def test_a_run_stopped_between_batches_is_gone_on_with(
     kafka: KafkaSystem, spark: "SparkSession", name: str, tmp_path: Path
 ) -> None:
-    lines = LINES[:200]
-    write(kafka, {f"{name}.lines": dealt(lines)})
+    lines = LINES[:320]
+    write(kafka, {f"{name}.lines": dealt(lines[:200])})
     told: list[Progress] = []
 
     def stop_soon(progress: Progress) -> None:
@@ -228,6 +228,8 @@ def test_a_run_stopped_between_batches_is_gone_on_with(
 
     settings = small(tmp_path, 60)
     first = run(visits(name), engine="spark", system=kafka, settings=settings, progress=stop_soon, spark=spark)
+    # However far that came, there is more than a batch to read now.
+    write(kafka, {f"{name}.lines": dealt(lines[200:])})
     handle = start(visits(name), engine="spark", system=kafka, settings=settings, until="end", spark=spark)
     second = handle.wait()
     assert second is not None

@@ -18,7 +18,7 @@ from faults.mutants import Rewritten, planted
 from fluvial.dsl import Pane, Pipeline, collect, count, dead_letter, skip, tumbling
 from fluvial.dsl.message import Message, Record
 from fluvial.planner import plan
-from fluvial.runtime.spark.worker import keyed_level as stateful
+from fluvial.runtime.spark.worker.inbox import Inbox
 from fluvial.runtime.spark.worker.worker_process import this_process
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import RecordBatch
@@ -169,9 +169,12 @@ def test_a_window_holds_messages_in_their_order_and_fires_in_its_batch() -> None
     assert collected() == [[], WINDOWS[:1], WINDOWS]
 
 
-@pytest.mark.parametrize("lost", ["bucket_input.messages.sort()", "bucket_input.ended = True"])
-def test_what_a_bucket_forgets_is_seen(lost: str) -> None:
-    with planted(Rewritten("a bucket forgets", stateful, "_bucket_input", lost, "pass")):
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [("messages", "sorted(self._places, key=_ORDER)", "self._places"), ("extend", "self.ended = True", "pass")],
+)
+def test_what_a_bucket_forgets_is_seen(name: str, right: str, wrong: str) -> None:
+    with planted(Rewritten("a bucket forgets", Inbox, name, right, wrong)):
         assert collected() != [[], WINDOWS[:1], WINDOWS]
 
 
