@@ -2,9 +2,9 @@
 
 The query goes on in a new checkpoint, whose sources begin where the old one has ended. Its first batch begins with the
 old state, read by Spark's own reader and split by bucket; before it is planned, all state is split once to see that it
-can be. That batch decides: before Spark has planned it the new
-checkpoint is nothing, and the next run begins it anew. From then on the new one counts; the old one, which nobody
-changes any more, is read again until the batch is done, and is removed by the run after that.
+can be. That batch decides: before Spark has planned it the new checkpoint is nothing, and the next run begins it anew.
+From then on the new one counts; the old one, which nobody changes any more, is read again until the batch is done, and
+is removed by the run after that.
 """
 
 import logging
