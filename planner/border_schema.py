@@ -63,13 +63,14 @@ def _of_partials(reader: Operator | None, flow: Flow) -> StateSchema:
     """What partial aggregates for an operator are."""
     if reader is None:
         return StateSchema(kind="")
-    accumulator = type_schema(reader.takes_partials.state(plain(flow.value)))
+    accumulator = type_schema(reader.takes_partials.aggregate.state(plain(flow.value)))
     return StateSchema(kind="", facts={PARTIALS: _partial_form(reader)}, types={ACCUMULATOR: accumulator})
 
 
 def _partial_form(reader: Operator) -> str:
     """What partial aggregates for an operator are of, as people read it: others would be of other messages to it."""
-    return f"{reader.takes_partials.kind}() for {reader.id}, by {duration(reader.partial_span or 1)}"
+    partials = reader.takes_partials
+    return f"{partials.aggregate.kind}() for {reader.id}, by {duration(partials.span)}"
 
 
 def _schemas(plan: Plan, partials: Callable[[str, Flow], StateSchema]) -> dict[str, StateSchema]:

@@ -107,13 +107,7 @@ class Operator:
 
     @property
     def takes_partials(self) -> Any:
-        """The aggregate of the partial aggregates that it may be given in place of messages; None if it takes none."""
-        return None
-
-    @property
-    def partial_span(self) -> int | None:
-        """The size in ms of the spans of time, aligned to the epoch, that such a partial aggregate may be of; None if
-        it takes none."""
+        """The `PartialAggregates` that it may be given in place of messages; None if it takes none."""
         return None
 
     @property

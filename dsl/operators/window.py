@@ -12,6 +12,15 @@ from ..windows.triggers import Trigger
 from .base import Emits, Operator, Role, Time
 
 
+@dataclass(frozen=True, slots=True)
+class PartialAggregates:
+    """Accumulators of an aggregate, each of messages of one span of time. `span` is the size of the spans in ms, which
+    are aligned to the epoch."""
+
+    aggregate: Aggregate[Any, Any]
+    span: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowBy(Operator):
     """Gathers the messages of each key and window into one value, and emits it as a pane. `lateness` in ms."""
@@ -36,17 +45,12 @@ class WindowBy(Operator):
         return self.time
 
     @property
-    def takes_partials(self) -> Aggregate[Any, Any] | None:
-        """Its aggregate, if accumulators of that may be merged before they come to it; else None. Late messages for a
-        stream of their own are single ones."""
-        return None if self.late_to or self.partial_span is None else self.aggregate
-
-    @property
-    def partial_span(self) -> int | None:
-        """The size of the spans of time whose messages all lie in the same windows; None where there are none, or the
-        aggregate does not merge."""
-        by_time = self.time == "event" and self.aggregate.combines is not None
-        return aligned_span(self.assigner) if by_time else None
+    def takes_partials(self) -> PartialAggregates | None:
+        """The partial aggregates that it may be given: those of messages that all lie in the same windows. None if the
+        aggregate does not merge. Late messages for a stream of their own are single ones."""
+        merges = self.time == "event" and self.aggregate.combines is not None and not self.late_to
+        span = aligned_span(self.assigner) if merges else None
+        return None if span is None else PartialAggregates(self.aggregate, span)
 
     @property
     def combines(self) -> bool:

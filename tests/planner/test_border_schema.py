@@ -1,10 +1,12 @@
 """What is written down of the streams between stages, and how it grows."""
 
+from datetime import timedelta
 from typing import Any
 
-from fluvial.dsl import Pipeline
+from fluvial.dsl import Pipeline, count, tumbling
 from fluvial.planner import Plan, plan
-from fluvial.planner.border_schema import BorderSchema, border_schemas, next_border_schemas
+from fluvial.planner.border_schema import ACCUMULATOR, PARTIALS, BorderSchema, border_schemas, next_border_schemas
+from fluvial.planner.type_schema import type_schema
 
 STREAM = "p-by"
 
@@ -41,3 +43,12 @@ def test_a_change_is_counted() -> None:
     first = next_border_schemas(crossing(), {})
     second = next_border_schemas(crossing(value=str), first)
     assert (second[STREAM].number, second[STREAM].schema.facts["values"]) == (2, "str")
+
+
+def test_partial_aggregates_are_told_with_their_window_and_the_type_of_accumulators() -> None:
+    pipeline = Pipeline("p")
+    numbers = pipeline.stream("in", value=int).partition_by(str, id="by", key_type=str, value=int)
+    numbers.window(tumbling(timedelta(minutes=1)), count(), id="minutes").map(lambda pane: pane.value).send_to("out")
+    (schema,) = border_schemas(plan(pipeline)).values()
+    assert schema.facts[PARTIALS] == "count() for minutes, by 1 min"
+    assert schema.types[ACCUMULATOR] == type_schema(int)

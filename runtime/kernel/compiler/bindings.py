@@ -99,7 +99,7 @@ def _border_names(environment: StageEnvironment, stage_input: StageInput, number
     decode = value_serde(type_).decode
     if not stage_input.partials:
         return {f"decode_{number}": decode}
-    aggregate = environment.program.graph.operators[stage_input.readers[0]].takes_partials
+    aggregate = environment.program.graph.operators[stage_input.readers[0]].takes_partials.aggregate
     fed, stream = environment.counts.fed, stage_input.stream
 
     def count(messages: int) -> None:

@@ -66,7 +66,7 @@ def _combining(
     for id, operator in graph.operators.items():
         reader = combining_reader(pipeline, id, known[id].value) if operator.is_border else None
         is_sorted = intermediate(pipeline.name, id) in by_time
-        if reader is not None and not (is_sorted and reader.takes_partials.is_ordered):
+        if reader is not None and not (is_sorted and reader.takes_partials.aggregate.is_ordered):
             yield id, reader
 
 

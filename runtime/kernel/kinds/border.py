@@ -84,10 +84,11 @@ def _bind_combiner(
     type_ = plain(environment.program.flows[operator.id].value)
     records, now = environment.outputs.of(operator.id), environment.watermarks.now
     node, trailers = environment.node_in(operator.id), environment.program.trailers
+    partials = reader.takes_partials
     combiner = Combiner(
-        reader.takes_partials,
-        reader.takes_partials.state(type_),
-        reader.partial_span or 1,
+        partials.aggregate,
+        partials.aggregate.state(type_),
+        partials.span,
         value_serde(type_),
         bound.get("check_size"),
         environment.producer if trailers else None,

@@ -114,3 +114,16 @@ def test_a_key_that_is_none_of_the_declared_type_fails_at_its_source() -> None:
     task = task_of(pipeline)
     assert feed(task, "in", (b"\xff", b"1", 0, ())) == {}
     assert task.failures.counts == {"stream-1": 1}
+
+
+def test_a_window_takes_what_the_border_before_it_has_aggregated() -> None:
+    pipeline = Pipeline("p")
+    words = pipeline.stream("in", key=str, value=str).partition_by(len, id="by", key_type=int, value=str)
+    words.window(tumbling(TEN), count(), id="w").map(lambda pane: pane.value).send_to("out")
+    sent = feed(task_of(pipeline), "in", *((b"k", b"word", time, ()) for time in (1, 2, 3)))["by"]
+    assert len(sent) == 1
+    window = task_of(pipeline, 1)
+    assert feed(window, "p-by", *sent) == {}
+    window.inputs.end("p-by")
+    assert [record[1] for _, records in window.drain_outputs() for record in records] == [b"3"]
+    assert window.counts.fed == {"p-by": 3}
