@@ -54,9 +54,9 @@ class LevelTask:
         self._shipped, self._level, self._times, self._label = shipped, level, times, label
         self._bundle, _ = unpack(shipped)
         self._stack = ExitStack()
-        self._stack.enter_context(reduced_gc())
         self._output = self._stack.enter_context((outputs or RowOutputs())())
         self._sinks = TaskSinks(shipped, self._stack)
+        self._stack.enter_context(reduced_gc())  # the last one: if another fails, nothing is left as it is set here
 
     def __enter__(self) -> Self:
         return self
@@ -136,6 +136,7 @@ class _BucketStage:
         feeder.run(task, task.resume)
         feeder.run(task, lambda: task.set_clock(times.clock))
         feeder.run(task, lambda: self._set_watermarks(times.before))
+        counted = size = 0
         for stream in sorted(self._stage.inputs, key=self._is_read_later):
             for messages in self._messages(stream, inbox):
                 feeder.feed(task, stream, messages.producer, messages.positions, messages.records())
@@ -143,8 +144,11 @@ class _BucketStage:
                     self._read[stream] = self._read.get(stream, 0) + len(messages.positions)
                 self._router.route_outputs(task, self._rows)
                 task.state.evict(self._cache)
-                if sum(len(block) for _, _, block in self._rows) >= ROW_BYTES:
+                size += sum(len(block) for _, _, block in self._rows[counted:])
+                counted = len(self._rows)
+                if size >= ROW_BYTES:
                     yield self._taken()
+                    counted = size = 0
         feeder.run(task, lambda: self._set_watermarks(times.after))
         if inbox.ended:
             feeder.run(task, self._end)

@@ -21,10 +21,10 @@ from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.lowering import components, levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
-from fluvial.runtime.spark.rows import Messages, Row
+from fluvial.runtime.spark.rows import Messages, Row, encode, messages_of
 from fluvial.runtime.spark.worker.control_rows import end_rows
 from fluvial.runtime.spark.worker.inbox import Inbox
-from fluvial.runtime.spark.worker.keyed_level import LevelTask
+from fluvial.runtime.spark.worker.keyed_level import ROW_BYTES, LevelTask
 from fluvial.runtime.spark.worker.output_router import RowRouter
 from fluvial.runtime.spark.worker.outputs import Output, RowOutputs, as_rows
 from fluvial.runtime.spark.worker.task_sinks import TaskSinks
@@ -156,3 +156,18 @@ def test_what_fires_becomes_rows_in_pieces() -> None:
                 deque(task.process(bucket, inbox, query.state[level, bucket]), maxlen=0)
     assert sum(taken) == keys
     assert max(taken) <= HAND_OVER_COUNT
+
+
+def test_the_rows_of_a_bucket_leave_before_its_last_message_is_processed() -> None:
+    pipeline, messages, size = Pipeline("p"), 50, 1 << 20
+    firsts = pipeline.stream("in", key=str, value=str).deduplicate(within=timedelta(seconds=1), by=str, id="firsts")
+    firsts.map(lambda text: text * size).send_to("out")
+    (query,) = spark_in_process.queries(plan(pipeline, partitions={"in": 1}), buckets=1)
+    blocks = [
+        encode(messages_of("in", 0, [number], [(b"k", b"%c" % (number + 35), 0, ())])) for number in range(messages)
+    ]
+    with LevelTask(query.shipped, 1, BatchTimes(), 0) as task, Inbox(blocks) as inbox:
+        pieces = [sum(len(block) for _, _, block in rows) for rows in task.process(0, inbox, query.state[1, 0]) if rows]
+    assert sum(pieces) >= messages * size
+    assert len(pieces) > messages * size // (ROW_BYTES + 2 * size)
+    assert max(pieces) <= ROW_BYTES + 2 * size
