@@ -19,7 +19,7 @@ from ....dsl.validation import explain
 from ...process.resource_limits import exhausted, remedy_for
 from ...process.run_control import RUN_CONTROL
 from ..lowering.query_plan import QueryPlan
-from ..worker.error_texts import LASTING
+from ..worker.error_texts import LASTING, lost_files
 from .batch_sizing import BatchSizer
 from .checkpoint_log import is_between_batches
 from .connection import Connection
@@ -195,12 +195,7 @@ def problem(error: Exception, starts: int) -> FluvialError:
     if (without_python := python_problem(message)) is not None:
         return without_python
     if _INCOMPLETE.search(message):
-        wrong = f"Spark cannot read its checkpoint: {message}"
-        remedy = (
-            "restore the checkpoint from a copy, on the embedded log together with the log, or start over with "
-            "fluvial reset --all"
-        )
-        return QueryFailed(explain(wrong, "the files of the checkpoint as the last run left them", remedy))
+        return QueryFailed(lost_files(f"Spark cannot read its checkpoint: {message}"))
     return QueryFailed(f"the query on Spark has failed: {message}")
 
 

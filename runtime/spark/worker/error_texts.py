@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ....dsl.errors import FluvialError, MessageError, NoProgressError, PipelineError, UsageError
 from ....dsl.text import visible
+from ....dsl.validation import explain
 from ...kernel.failures import ended_by_exit
 from ..batch_report import BatchReport, Failure
 from ..rows import Row, arrow_batch
@@ -47,6 +48,15 @@ def failures_as_rows(
         yield from batches
     except tuple(LASTING.values()) as error:
         yield made(failure_rows(error, outputs))
+
+
+def lost_files(wrong: str) -> str:
+    """The text of an error of a checkpoint that lacks files, or parts of them."""
+    remedy = (
+        "restore the checkpoint from a copy, on the embedded log together with the log, or start over with "
+        "fluvial reset --all"
+    )
+    return explain(wrong, "the files of the checkpoint as the last run left them", remedy)
 
 
 class _TaskTraceback(Exception):

@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from ....dsl.errors import SystemProblem
-from ....dsl.validation import explain
+from .error_texts import lost_files
 from .page_index import DeltaIndex, StoredDelta, page_name
 
 Changes = dict[bytes, dict[bytes, bytes | None]]
@@ -60,11 +60,7 @@ class PageDeltas:
         data = self._blobs.get(page_name(_NAME, delta.number))
         if data is None:
             wrong = f"Spark's state store has lost the changes of an earlier batch: there is no delta {delta.number}"
-            remedy = (
-                "restore the checkpoint from a copy, on the embedded log together with the log, or start over with "
-                "fluvial reset --all"
-            )
-            raise SystemProblem(explain(wrong, "the files of the checkpoint as the last run left them", remedy))
+            raise SystemProblem(lost_files(wrong))
         return _decode(data)
 
     def add(self, page: bytes, prefix: bytes, changes: Mapping[bytes, bytes | None]) -> None:
