@@ -202,6 +202,10 @@ soak: setup broker-jars ## run the local engine at half of its top rate, and see
 large-state: setup broker-jars ## fill a window and a join with ten million keys in 2 GiB, lose the state, restore it
 	$(BIN)/python -m benchmarks.large_state $(LARGE_STATE)
 
+.PHONY: large-state-on-spark
+large-state-on-spark: setup broker-jars spark-jars ## fill a window with ten million keys on Spark, and touch few of them
+	$(BIN)/python -m benchmarks.large_state_on_spark $(LARGE_STATE)
+
 .PHONY: bench-serdes
 bench-serdes: setup ## measure what Avro costs beside JSON, record for record; half a minute
 	$(BIN)/python -m benchmarks.serdes

@@ -74,13 +74,13 @@ def large(topics: Topics, kind: str, keys: int, megabytes: int) -> Large:
         topics.create(topic)
     topics.create(output)
     try:
-        _produce(topics.address, source, keys, range(keys))
+        produce_numbers(topics.address, source, keys, range(keys))
         words = (kind, topics.address, source, output, folder, str(megabytes))
         build = _step(*words, str(keys))
         shutil.rmtree(folder)
-        _produce(topics.address, source + (OTHERS if kind == "join" else ""), keys, _again(keys))
+        produce_numbers(topics.address, source + (OTHERS if kind == "join" else ""), keys, _again(keys))
         finish = _step(*words, "0")
-        correct = _outcome(topics, output) == _expected(kind, keys)
+        correct = outcome(topics, output) == _expected(kind, keys)
     finally:
         topics.remove(topics.names() - before)
         shutil.rmtree(folder, ignore_errors=True)
@@ -99,12 +99,13 @@ def _expected(kind: str, keys: int) -> tuple[int, int]:
     return keys, sum(2 * number for number in again) - (keys - len(again))
 
 
-def _outcome(topics: Topics, output: str) -> tuple[int, int]:
+def outcome(topics: Topics, output: str) -> tuple[int, int]:
+    """How many outputs there are, and their sum."""
     values = [INT64.decode(value) for value, _ in topics.read(output)]
     return len(values), sum(values)
 
 
-def _produce(address: str, topic: str, keys: int, numbers: Iterable[int]) -> None:
+def produce_numbers(address: str, topic: str, keys: int, numbers: Iterable[int]) -> None:
     """Write numbers, each under its own key and at its own time of an hour."""
     settings = {"linger.ms": 50, "compression.type": "lz4", "partitioner": "murmur2_random"}
     producer = Producer({"bootstrap.servers": address, **settings})

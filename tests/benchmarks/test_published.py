@@ -19,7 +19,7 @@ def kept(name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ["latest", "large_state", "soak"])
+@pytest.mark.parametrize("name", ["latest", "large_state", "large_state_on_spark", "soak"])
 def test_figures_stand_beside_their_date_and_commit(name: str) -> None:
     found = kept(name)
     assert f"easured on {found['date']} at commit `{found['commit']}`" in PAGE
@@ -52,3 +52,17 @@ def test_the_table_of_large_state_says_what_was_measured(run: dict[str, Any]) ->
         f"in another {finish['seconds'] - finish['restore_seconds']:.0f} s",
         f"{finish['peak_rss_mb']:,} MB",
     ]
+
+
+@pytest.mark.parametrize(("name", "row"), [("fill", "filled, "), ("touch", "one key in "), ("end", "to the end of ")])
+def test_the_table_of_large_state_on_spark_says_what_was_measured(name: str, row: str) -> None:
+    part = kept("large_state_on_spark")[name]
+    cells = re.search(rf"^\| {row}[^|]*\|(.*)\|$", PAGE, re.MULTILINE)
+    assert cells
+    messages, written, seconds, memory = (cell.strip() for cell in cells[1].split("|"))
+    runs = part["batches"] if name == "touch" else 1
+    if name != "end":
+        assert messages == f"{part['messages_per_batch']:,}"
+        assert written == f"{part['megabytes_per_batch']} MB"
+    assert seconds.startswith(f"{part['seconds'] / runs:.0f} s")
+    assert memory == f"{part['peak_rss_mb']:,} MB"
