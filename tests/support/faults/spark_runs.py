@@ -23,13 +23,13 @@ def running(name: str, servers: str, state_dir: str, guarantee: Guarantee) -> It
 
 @contextmanager
 def begun(
-    words: Sequence[str], jars: Sequence[str], settings: Mapping[str, str]
+    words: Sequence[str], jars: Sequence[str], settings: Mapping[str, str], program: str = visits_on_spark.__file__
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process of `visits_on_spark` with these arguments, and a Spark with these jars and settings; at the end it is
-    killed if it has not ended."""
+    """A process of a program with these arguments, and a Spark with these jars and settings; at the end it is killed if
+    it has not ended."""
     conf = " ".join(f"--conf {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
     told = {"PYSPARK_SUBMIT_ARGS": f"--jars {','.join(jars)} {conf} pyspark-shell", "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [sys.executable, visits_on_spark.__file__, *words]
+    command = [sys.executable, program, *words]
     process = subprocess.Popen(
         command, env={**os.environ, **told}, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
