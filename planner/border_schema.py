@@ -99,8 +99,8 @@ def next_border_schemas(plan: Plan, last: Mapping[str, BorderSchema]) -> dict[st
         if before is None:
             records[stream] = BorderSchema(schema=schema)
             continue
-        kept = _without_foreign_partials(before.schema, as_read[stream])
-        merged = carried({stream: kept}, {stream: schema})[stream]
+        readable = _without_foreign_partials(before.schema, as_read[stream])
+        merged = carried({stream: readable}, {stream: schema})[stream]
         records[stream] = before if merged == before.schema else BorderSchema(schema=merged, number=before.number + 1)
     return records
 

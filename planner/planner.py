@@ -40,9 +40,9 @@ def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, set
     [('stream-1', 'flat_map-2', 'send_to-3')]
     """
     partitions = {} if partitions is None else partitions
-    made = plan_on(pipeline, partitions, settings)
-    validation.check_partitions(partitions, [stream.name for stream in made.streams])
-    return made
+    planned = plan_on(pipeline, partitions, settings)
+    validation.check_partitions(partitions, [stream.name for stream in planned.streams])
+    return planned
 
 
 def plan_on(pipeline: Pipeline, partitions: Mapping[str, int], settings: Settings | None = None) -> Plan:

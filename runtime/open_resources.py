@@ -177,14 +177,14 @@ class OpenResources:
         await calls_ended()  # until then they use their clients
         while self._keepers:
             keeper = self._keepers.pop()
-            told = f"{keeper.opening.what}, at {keeper.opening.origin}"
+            client = f"{keeper.opening.what}, at {keeper.opening.origin}"
             try:
                 # One that hangs leaves time to those that were opened before it.
                 await keeper.close(max(0.0, until - loop.time()) / (1 + len(self._keepers)))
             except _TooLate:
-                _log.warning("%s is not closed in time: it is left behind", told)
+                _log.warning("%s is not closed in time: it is left behind", client)
             except Exception as error:
-                _log.warning("%s failed in closing: %s: %s", told, type(error).__name__, error)
+                _log.warning("%s failed in closing: %s: %s", client, type(error).__name__, error)
 
 
 def _refused(opening: _Opening, error: Exception) -> SystemProblem:
@@ -197,21 +197,21 @@ def _refused(opening: _Opening, error: Exception) -> SystemProblem:
 
 async def _entered(stack: AsyncExitStack, make: Callable[[], Any]) -> Any:
     """What `make` gives, opened as it allows; `stack` closes it."""
-    made = make()
-    if inspect.iscoroutine(made):
-        made = await made
-    if opens_itself(made):
-        await _done(made.open())
-        stack.push_async_callback(_called, made.close)
-        return made
-    if hasattr(type(made), "__aenter__"):
-        return await stack.enter_async_context(made)
-    if hasattr(type(made), "__enter__"):
-        return stack.enter_context(made)
-    close = next((name for name in ("aclose", "close") if can_call(made, name)), None)
+    client = make()
+    if inspect.iscoroutine(client):
+        client = await client
+    if opens_itself(client):
+        await _done(client.open())
+        stack.push_async_callback(_called, client.close)
+        return client
+    if hasattr(type(client), "__aenter__"):
+        return await stack.enter_async_context(client)
+    if hasattr(type(client), "__enter__"):
+        return stack.enter_context(client)
+    close = next((name for name in ("aclose", "close") if can_call(client, name)), None)
     if close is not None:
-        stack.push_async_callback(_called, getattr(made, close))
-    return made
+        stack.push_async_callback(_called, getattr(client, close))
+    return client
 
 
 async def _called(method: Callable[[], Any]) -> None:

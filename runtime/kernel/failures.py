@@ -99,22 +99,22 @@ class Failures:
         if action == "dead_letter":
             self.dead_letters.append(self._letter(record, self._headers(error, operator, at)))
 
-    def _letter(self, record: Record, told: Headers) -> Record:
-        """A dead letter: a record with what is told of its failure, of which the long parts are cut."""
-        kept = KEPT if self.limit is None else min(KEPT, self.limit.largest // _PARTS)
+    def _letter(self, record: Record, reasons: Headers) -> Record:
+        """A dead letter: a record with the reasons of its failure, of which the long parts are cut."""
+        most = KEPT if self.limit is None else min(KEPT, self.limit.largest // _PARTS)
         key, value, timestamp, headers = record
         sizes: Headers = ()
-        if value is not None and len(value) > kept:
+        if value is not None and len(value) > most:
             sizes += (("fluvial-value-size", b"%d" % len(value)),)
-            value = _cut(value, kept)
-        if key is not None and len(key) > kept:
+            value = _cut(value, most)
+        if key is not None and len(key) > most:
             sizes += (("fluvial-key-size", b"%d" % len(key)),)
-            key = _cut(key, kept)
-        if headers and (size := headers_bytes(headers)) > kept:
+            key = _cut(key, most)
+        if headers and (size := headers_bytes(headers)) > most:
             sizes += (("fluvial-headers-size", b"%d" % size),)
             headers = ()
-        told = tuple((name, _cut(text, kept)) for name, text in told)
-        return key, value, timestamp, headers + told + sizes
+        reasons = tuple((name, _cut(text, most)) for name, text in reasons)
+        return key, value, timestamp, headers + reasons + sizes
 
     def _error(self, error: BaseException, operator: Operator, what: str) -> MessageError:
         frame = _user_frame(error.__traceback__)

@@ -31,8 +31,8 @@ class OpenClient:
     kind: str
 
     def __str__(self) -> str:
-        made = f"an object of {self.kind} that is made with the pipeline"
-        return f"{self.operator.label}: {self.function} uses {self.name}, {made}"
+        opened = f"an object of {self.kind} that is made with the pipeline"
+        return f"{self.operator.label}: {self.function} uses {self.name}, {opened}"
 
 
 def open_clients(pipeline: Pipeline) -> Iterator[OpenClient]:
@@ -40,11 +40,11 @@ def open_clients(pipeline: Pipeline) -> Iterator[OpenClient]:
     opened = [thing for operator in pipeline.operators for thing in operator.opens]
     opened += [operator.sink for operator in pipeline.sinks]
     for operator in pipeline.operators:
-        found: list[Any] = []
+        named: list[Any] = []
         for called in _called_by(operator):
             for name, thing in _References().of(called):
-                if _is_client(thing) and not any(thing is other for other in (*opened, *found)):
-                    found.append(thing)
+                if _is_client(thing) and not any(thing is other for other in (*opened, *named)):
+                    named.append(thing)
                     yield OpenClient(operator, called_name(called), name, type(thing).__name__)
 
 

@@ -67,12 +67,12 @@ def partition_of(label: int, partitions: int) -> int:
     """The shuffle partition into which Spark puts a label: Murmur3 of an int, as Spark computes it."""
     mixed = (label & _WORD) * 0xCC9E2D51 & _WORD
     mixed = _rotated(mixed, 15) * 0x1B873593 & _WORD
-    found = _rotated(_SEED ^ mixed, 13) * 5 + 0xE6546B64 & _WORD
-    found ^= 4  # the length of an int in bytes
-    found = (found ^ found >> 16) * 0x85EBCA6B & _WORD
-    found = (found ^ found >> 13) * 0xC2B2AE35 & _WORD
-    found ^= found >> 16
-    return (found - (1 << 32) if found >> 31 else found) % partitions
+    hashed = _rotated(_SEED ^ mixed, 13) * 5 + 0xE6546B64 & _WORD
+    hashed ^= 4  # the length of an int in bytes
+    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & _WORD
+    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & _WORD
+    hashed ^= hashed >> 16
+    return (hashed - (1 << 32) if hashed >> 31 else hashed) % partitions
 
 
 def _rotated(word: int, bits: int) -> int:

@@ -13,13 +13,13 @@ from ..time.border_watermarks import TRAILER_BYTES
 def limits_of_operators(graph: StageGraph, limits: Mapping[str, SizeLimit], trailers: bool) -> dict[str, SizeLimit]:
     """The limits of the records that the operators of a stage write, by id, and of DEAD_LETTERS; `limits` are those of
     streams. With `trailers` the records of an intermediate stream get one besides."""
-    found: dict[str, SizeLimit] = {}
+    by_operator: dict[str, SizeLimit] = {}
     for id, operator in graph.operators.items():
         for stream in graph.plan.operator(id).writes:
             limit = limits.get(stream)
             if limit is not None and operator.is_border and trailers:
                 limit = replace(limit, largest=limit.largest - TRAILER_BYTES)
             if limit is not None:
-                found[id] = limit
+                by_operator[id] = limit
     letters = limits.get(dead_letters(graph.plan.name))
-    return found if letters is None else {**found, DEAD_LETTERS: letters}
+    return by_operator if letters is None else {**by_operator, DEAD_LETTERS: letters}

@@ -197,12 +197,12 @@ def _rows_as_they_are(sides: list[list[JoinRow]] | None) -> Callable[[], list[li
     """The snapshot of the rows of a key: a message adds rows and reports others, and changes nothing else of them."""
     if sides is None:
         return _none
-    kept = [[(row, row.reported) for row in rows] for rows in sides]
+    reported_rows = [[(row, row.reported) for row in rows] for rows in sides]
 
     def restore() -> list[list[JoinRow]]:
-        for row, reported in chain.from_iterable(kept):
+        for row, reported in chain.from_iterable(reported_rows):
             row.reported = reported
-        return [[row for row, _ in rows] for rows in kept]
+        return [[row for row, _ in rows] for rows in reported_rows]
 
     return restore
 

@@ -299,8 +299,8 @@ def _digest(records: Iterable[Record]) -> int:
     another one."""
     total = 0
     for key, value, time_ms, headers in records:
-        found = crc32(value or b"", crc32(key or b"", time_ms & 0xFFFFFFFF))
+        checksum = crc32(value or b"", crc32(key or b"", time_ms & 0xFFFFFFFF))
         for name, content in headers:
-            found = crc32(content or b"", crc32(name.encode(), found))
-        total += (found << 32) + 1
+            checksum = crc32(content or b"", crc32(name.encode(), checksum))
+        total += (checksum << 32) + 1
     return total

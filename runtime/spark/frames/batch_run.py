@@ -114,22 +114,22 @@ def _run_jobs(
     report: BatchReport,
 ) -> None:
     """Run the jobs of a plan, write each output once no task has failed, and add what the tasks have reported."""
-    kept: list[DataFrame] = []
+    persisted: list[DataFrame] = []
 
     def keep(rows: "DataFrame") -> "DataFrame":
-        kept.append(rows.persist())
-        return kept[-1]
+        persisted.append(rows.persist())
+        return persisted[-1]
 
     try:
         # The rows are computed once: for the reports, and for each output.
-        made = [(job, keep(job_rows(session, job, frames, keep))) for job in jobs]
-        for _, rows in made:
+        job_frames = [(job, keep(job_rows(session, job, frames, keep))) for job in jobs]
+        for _, rows in job_frames:
             report.add(reports_of(rows))
         for stream, schema in schemas.items():
-            frame = typed_frames(made, stream, schema)
+            frame = typed_frames(job_frames, stream, schema)
             write_output(jobs[0].plan, stream, frames, frame, 0, users_session(frames, None))
     finally:
-        for rows in kept:
+        for rows in persisted:
             rows.unpersist()
 
 

@@ -136,15 +136,15 @@ class FrameSink:
 
     def run(self, rows: "DataFrame", batch: int) -> BatchReport:
         """Write the outputs once no task has failed; the other sink ends the batch."""
-        kept = rows.persist()
+        persisted = rows.persist()
         try:
-            reports_of(kept)
+            reports_of(persisted)
             for stream, schema in self._schemas.items():
-                frame = typed_frame(kept, self._query.shipped, stream, schema)
+                frame = typed_frame(persisted, self._query.shipped, stream, schema)
                 write_output(self._query.plan, stream, self._frames, frame, batch, self._theirs)
-            return self._inner.run(kept.where(f"level <> {FRAMES}"), batch)
+            return self._inner.run(persisted.where(f"level <> {FRAMES}"), batch)
         finally:
-            kept.unpersist()
+            persisted.unpersist()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ def data_frame(plan: Plan, stream: str, output: DataFrameOutput, frames: DataFra
     with job_session(frames, None) as session:
         schema = output_schema(plan, stream, output, frames.backfill)
         jobs = batch_jobs(session, plan, settings, {stream: schema})
-        made = [(job, _rows(session, job, stream, frames)) for job in jobs if stream in job.outputs]
-        return in_session(theirs, typed_frames(made, stream, schema))
+        job_frames = [(job, _rows(session, job, stream, frames)) for job in jobs if stream in job.outputs]
+        return in_session(theirs, typed_frames(job_frames, stream, schema))
 
 
 def _rows(session: "SparkSession", job: BatchJob, stream: str, frames: DataFrames) -> "DataFrame":

@@ -50,9 +50,9 @@ def input_expressions(source: Source, given: DataFrameInput, *, timed: bool = Tr
     """How the columns of a DataFrame become messages of a source, which need no time unless they are `timed`. Raises
     PlanError where they cannot."""
     frame = _Frame(source, given)
-    found = InputExpressions(frame.value(), frame.key(), frame.time(timed=timed))
-    frame.check(found)
-    return found
+    expressions = InputExpressions(frame.value(), frame.key(), frame.time(timed=timed))
+    frame.check(expressions)
+    return expressions
 
 
 class _Frame:
@@ -221,8 +221,8 @@ class _Frame:
         for field in want.fields:
             if field.name in there:
                 inner = f"{expression}.{quoted(field.name)}"
-                found = self._converted(inner, there[field.name], field.dataType, f"{path}.{field.name}")
-                parts.append(f"{_text(field.name)}, {found}")
+                converted = self._converted(inner, there[field.name], field.dataType, f"{path}.{field.name}")
+                parts.append(f"{_text(field.name)}, {converted}")
         return f"if({expression} IS NULL, NULL, named_struct({', '.join(parts)}))"
 
     def _wrong(self, path: str, have: t.DataType, expected: str) -> PlanError:

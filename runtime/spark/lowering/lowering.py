@@ -51,8 +51,10 @@ def without_order(plan: Plan, of: Levels, unordered: Collection[str]) -> frozens
     writers = {
         stage.id for stage in plan.stages if of.of_stage.get(stage.id) == 0 and set(stage.inputs) & set(unordered)
     }
-    made = {name for name in of.of_stream for id in plan.stream(name).written_by if plan.operator(id).stage in writers}
-    return forwarded | made
+    written = {
+        name for name in of.of_stream for id in plan.stream(name).written_by if plan.operator(id).stage in writers
+    }
+    return forwarded | written
 
 
 def _producers(plan: Plan, stream: str, of_stage: Mapping[str, int], buckets: int) -> int:

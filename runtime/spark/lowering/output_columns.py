@@ -34,9 +34,9 @@ class OutputColumns:
         if self.range is None:
             return messages
         first, behind = self.range
-        kept = [
+        indexes = [
             index
             for index, (time, key) in enumerate(zip(messages.times, messages.keys, strict=True))
             if first <= time < behind and (self.keys is None or key in self.keys)
         ]
-        return messages.select(kept) if kept else None
+        return messages.select(indexes) if indexes else None

@@ -64,8 +64,8 @@ class BatchMarkers:
             return client.committed(wanted, timeout=seconds)
 
         make = self._make if settled else self._make_early
-        found = self._requests.request_by(make, f"tell the offsets of the group {self._group!r}", send)
-        return {(one.topic, one.partition): self._marker(one) for one in found if one.offset >= 0}
+        committed = self._requests.request_by(make, f"tell the offsets of the group {self._group!r}", send)
+        return {(one.topic, one.partition): self._marker(one) for one in committed if one.offset >= 0}
 
     def _marker(self, place: TopicPartition) -> BatchMarker:
         try:

@@ -53,8 +53,8 @@ class Compressed:
 def limit_of(stream: str, settings: Mapping[str, str | None], conf: Mapping[str, Setting]) -> SizeLimit:
     """The limit of the records of a topic with these settings, for a client with the settings `conf`."""
     client = int(str(conf.get("message.max.bytes", LONGEST_RECORD))) - _AROUND
-    told = settings.get("max.message.bytes")
-    topic = client if told is None else int(told) - _AROUND
+    configured = settings.get("max.message.bytes")
+    topic = client if configured is None else int(configured) - _AROUND
     if settings.get("compression.type", "producer") not in ("producer", "uncompressed"):
         topic -= max(topic, 0) // _GAINED
     if client <= topic:
@@ -62,16 +62,20 @@ def limit_of(stream: str, settings: Mapping[str, str | None], conf: Mapping[str,
     raised = f"kafka-configs.sh --alter --topic {stream} --add-config max.message.bytes=..."
     remedy = f"raise max.message.bytes of the topic ({raised}) and start again"
     codec = str(conf.get("compression.type", conf.get("compression.codec", "none")))
-    kept = settings.get("compression.type", "producer") in ("producer", codec)
+    keeps_codec = settings.get("compression.type", "producer") in ("producer", codec)
     level = int(str(conf.get("compression.level", _USUAL)))
-    fits = Compressed(codec, topic, client, level) if kept and codec in _CODECS else None
+    fits = Compressed(codec, topic, client, level) if keeps_codec and codec in _CODECS else None
     return SizeLimit(max(topic, 0), remedy, fits)
 
 
 def batch_of(topics: Iterable[Mapping[str, str | None]]) -> int:
     """How many bytes a client may put into one batch, so that each of the topics with these settings takes it: the
     client would fill one for a topic with as much as for another, and a broker refuses a batch as it does a record."""
-    limits = [int(told) - _AROUND for settings in topics if (told := settings.get("max.message.bytes")) is not None]
+    limits = [
+        int(configured) - _AROUND
+        for settings in topics
+        if (configured := settings.get("max.message.bytes")) is not None
+    ]
     return max(1, min([LONGEST_BATCH, *limits]))
 
 
