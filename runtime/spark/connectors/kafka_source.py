@@ -23,7 +23,6 @@ from ..worker.source_level import level_zero
 _COLUMNS = (
     "key",
     "value",
-    "partition",
     "offset",
     "unix_millis(timestamp) AS time",
     "if(headers IS NULL, NULL, to_json(headers)) AS headers",
@@ -33,11 +32,17 @@ all others together. So would a list of headers, even an empty one: after each r
 batch, to see whether the batch is full. The check for NULL is faster here than within `to_json`."""
 
 
+_PARTITION_BITS = 20
+"""The bits of a column that has the number of a partition, and above it the index of its stream."""
+
+
 def columns(streams: Sequence[str]) -> list[str]:
-    """The SQL expressions that select from the connector's columns. The column `stream` has the index of the message's
-    stream in `streams`."""
-    cases = " ".join(f"WHEN '{stream}' THEN {index}" for index, stream in enumerate(streams))
-    return [*_COLUMNS, "0 AS stream" if len(streams) == 1 else f"CASE topic {cases} END AS stream"]
+    """The SQL expressions that select from the connector's columns. The column `partition` has the index of the
+    message's stream in `streams` besides: each column of its own would cost time for each message."""
+    if len(streams) == 1:
+        return [*_COLUMNS, "partition"]
+    cases = " ".join(f"WHEN '{stream}' THEN {index << _PARTITION_BITS}" for index, stream in enumerate(streams))
+    return [*_COLUMNS, f"CASE topic {cases} END + partition AS partition"]
 
 
 class _Header(Struct, frozen=True, gc=False):
@@ -69,17 +74,17 @@ def through_level_zero(
 
 def batch_of(batch: pa.RecordBatch, streams: Sequence[str]) -> RecordBatch:
     """The records, at least one, of an Arrow batch of one partition."""
-    keys, values, offsets, times = (batch.column(name).to_pylist() for name in ("key", "value", "offset", "time"))
+    keys, values, times = (batch.column(name).to_pylist() for name in ("key", "value", "time"))
     headers = batch.column("headers")
     records: list[Record] = (
         list(zip(keys, values, times, repeat(())))
         if headers.null_count == len(headers)
         else [_record(*fields) for fields in zip(keys, values, times, headers.to_pylist(), strict=True)]
     )
-    first, behind = offsets[0], offsets[-1] + 1
-    positions = range(first, behind) if behind - first == len(offsets) else offsets
-    stream: int = batch.column("stream")[0].as_py()
-    partition: int = batch.column("partition")[0].as_py()
+    offsets = batch.column("offset")
+    first, behind = offsets[0].as_py(), offsets[-1].as_py() + 1
+    positions = range(first, behind) if behind - first == len(offsets) else offsets.to_pylist()
+    stream, partition = divmod(batch.column("partition")[0].as_py(), 1 << _PARTITION_BITS)
     return RecordBatch(streams[stream], partition, positions, records)
 
 

@@ -46,8 +46,7 @@ def as_read(records: Sequence[Record], offsets: Sequence[int]) -> pa.RecordBatch
     columns = {
         "key": pa.array(keys, pa.binary()),
         "value": pa.array(values, pa.binary()),
-        "stream": pa.array([1] * len(records), pa.int32()),
-        "partition": pa.array([3] * len(records), pa.int32()),
+        "partition": pa.array([(1 << 20) + 3] * len(records), pa.int32()),
         "offset": pa.array(offsets, pa.int64()),
         "time": pa.array([time or NOW for time in times], pa.int64()),
         "headers": pa.array(told, pa.string()),
