@@ -8,7 +8,7 @@ import asyncio
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -26,7 +26,7 @@ from .task_connection import TaskCommand, TaskConnection, TaskGreeting, TaskMess
 LOST = -signal.SIGKILL
 """The exit code of a container whose task is gone: nobody knows how it has ended."""
 WAIT_SECONDS = 10.0
-"""Seconds until the first message that containers wait for a core; the time between two messages doubles."""
+"""Seconds until the first message that containers wait; the time between two messages doubles."""
 _CHECK_SECONDS = 0.5
 _KILLED_SECONDS = 5.0
 """Time in which a task has to tell that its container was killed, or that a task of the cluster's has ended."""
@@ -48,13 +48,14 @@ class TaskCluster(Protocol):
         """Let a task end, or not begin."""
         ...
 
-    def cores(self) -> str:
-        """What the cluster has and uses, for people."""
+    def load(self, names: Collection[str]) -> tuple[Collection[str], str]:
+        """Which of these tasks have a core, and what the cluster has and uses, for people."""
         ...
 
 
 class RemoteChild:
-    """A `RunningChild` whose process is that of a task. It waits for a core until the task has connected."""
+    """A `RunningChild` whose process is that of a task. It waits until the task has connected: for a core, and then for
+    the Python there."""
 
     def __init__(
         self, start: str, cluster: TaskCluster, receive: Callable[[ChildReport], None], say: Say, containers: int
@@ -74,12 +75,12 @@ class RemoteChild:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for a core."""
+        """Whether its task has not connected yet."""
         return self._connection is None and self.alive
 
     @property
     def waited(self) -> float:
-        """The seconds for which it has waited for a core."""
+        """The seconds for which it has waited for its task to connect."""
         return min(self._began, self._loop.time()) - self.since
 
     def send_signal(self, number: signal.Signals) -> None:
@@ -234,7 +235,7 @@ class RemoteChildren:
         return same
 
     async def _report_waiting(self) -> None:
-        """Tell how many containers wait for a core, and end the run once one has waited for too long."""
+        """Tell how many containers wait, and for what, and end the run once one has waited for too long."""
         loop, due = asyncio.get_running_loop(), WAIT_SECONDS
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
@@ -243,18 +244,29 @@ class RemoteChildren:
             if not waiting:
                 due = WAIT_SECONDS
             elif waited >= self._patience:
-                error = NoProgressError(self._waits(waiting, f"for {waited:.0f} s", "the run ends"))
+                error = NoProgressError("\n".join(self._waits(waiting, f"for {waited:.0f} s", "the run ends")))
                 for child in waiting:
                     child.give_up(error)
             elif waited >= due:
                 due = 2 * waited
-                self._say(self._waits(waiting, f"{waited:.0f} s so far", f"the run ends after {self._patience:g} s"))
+                for text in self._waits(waiting, f"{waited:.0f} s so far", f"the run ends after {self._patience:g} s"):
+                    self._say(text)
 
-    def _waits(self, waiting: list[RemoteChild], how_long: str, ends: str) -> str:
-        number, of = len(waiting), waiting[0].containers
-        wrong = f"{number} of {of} containers {'waits' if number == 1 else 'wait'} for a core, {how_long}; {ends}"
-        remedy = "give it more cores, wait until other work is done, or start fewer containers"
-        return explain(wrong, f"a core for each container; {self._cluster.cores()}", remedy, "the cluster")
+    def _waits(self, waiting: list[RemoteChild], how_long: str, ends: str) -> Iterator[str]:
+        """What to tell of containers that wait: of those without a core, and of those whose task has one."""
+        begun, cores = self._cluster.load([child.start for child in waiting])
+        of, starting = waiting[0].containers, sum(child.start in begun for child in waiting)
+        if number := len(waiting) - starting:
+            wrong = f"{number} of {of} containers {'waits' if number == 1 else 'wait'} for a core, {how_long}; {ends}"
+            remedy = "give it more cores, wait until other work is done, or start fewer containers"
+            yield explain(wrong, f"a core for each container; {cores}", remedy, "the cluster")
+        if starting:
+            have = "has a core and has" if starting == 1 else "have a core and have"
+            port = self._listener.getsockname()[1]
+            wrong = f"{starting} of {of} containers {have} not started there, {how_long}; {ends}"
+            expected = f"a Python that starts within seconds, and can connect to {self._host}:{port}"
+            remedy = "wait where the machine is busy, or see the logs of the executors"
+            yield explain(wrong, expected, remedy, "the cluster")
 
 
 def _in_loop(

@@ -36,7 +36,7 @@ class RunningChild(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether it has not begun: there is no core for it yet."""
+        """Whether it has not begun: there is no core for it yet, or it is being started there."""
         ...
 
     @property

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from ...dsl.errors import FluvialError, SystemProblem, UnsupportedError, UsageEr
 from ...dsl.text import visible
 from ...dsl.validation import explain
 from .query.java_process import quiet_client, reason
+from .query.job_tasks import jobs_of_group, runs_a_task
 from .query.session import session_for
 from .query.supervision import python_problem
 
@@ -80,13 +81,20 @@ class TaskJobs:
         with suppress(*_GONE, AttributeError):  # PySpark forgets a context that was stopped
             self._scala.cancelJobGroupAndFutureJobs(name)
 
-    def cores(self) -> str:
-        """How many tasks Spark can run at a time, and how many run."""
-        said: list[str] = []
-        asking = Thread(target=lambda: said.append(self._cores()), name="cores", daemon=True)
+    def load(self, names: Collection[str]) -> tuple[Collection[str], str]:
+        """Which of these jobs have a task that runs, be it that its Python only starts; and how many tasks Spark can
+        run at a time, and how many run."""
+        said: list[tuple[Collection[str], str]] = []
+        asking = Thread(target=lambda: said.append((self._begun(names), self._cores())), name="load", daemon=True)
         asking.start()
         asking.join(_ASK_SECONDS)
-        return said[0] if said else _UNKNOWN_CORES
+        return said[0] if said else ((), _UNKNOWN_CORES)
+
+    def _begun(self, names: Collection[str]) -> Collection[str]:
+        try:
+            return [name for name in names if runs_a_task(self._context, jobs_of_group(self._context, name))]
+        except (*_GONE, AttributeError):
+            return ()
 
     def _cores(self) -> str:
         try:

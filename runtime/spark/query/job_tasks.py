@@ -1,10 +1,10 @@
 """How far jobs of Spark are: their tasks, as Spark's status tracker counts them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkContext, SparkStageInfo
 
 
 class JobTasks(NamedTuple):
@@ -29,13 +29,22 @@ def sum_of(parts: Iterable[JobTasks]) -> JobTasks:
 
 def tasks_of(context: "SparkContext", jobs: Iterable[int]) -> JobTasks:
     """The tasks of jobs. Spark forgets old jobs and stages, whose tasks are left out then."""
+    # A task that Spark runs twice may be counted twice.
+    stages = _stages(context, jobs)
+    return sum_of(JobTasks(min(stage.numCompletedTasks, stage.numTasks), stage.numTasks) for stage in stages)
+
+
+def runs_a_task(context: "SparkContext", jobs: Iterable[int]) -> bool:
+    """Whether a task of these jobs has a core."""
+    return any(stage.numActiveTasks for stage in _stages(context, jobs))
+
+
+def _stages(context: "SparkContext", jobs: Iterable[int]) -> "Iterator[SparkStageInfo]":
     tracker = context.statusTracker()
     infos = (tracker.getJobInfo(job) for job in jobs)
     # Two jobs may share a stage, whose outputs the second one finds.
     stages = {stage for info in infos if info is not None for stage in info.stageIds}
-    counts = (info for stage in stages if (info := tracker.getStageInfo(stage)) is not None)
-    # A task that Spark runs twice may be counted twice.
-    return sum_of(JobTasks(min(count.numCompletedTasks, count.numTasks), count.numTasks) for count in counts)
+    return (info for stage in stages if (info := tracker.getStageInfo(stage)) is not None)
 
 
 def jobs_with_tag(context: "SparkContext", tag: str) -> list[int]:

@@ -5,7 +5,7 @@ import asyncio
 import signal
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -44,6 +44,11 @@ def never(_: TaskOrder) -> str:
     return "called off"
 
 
+def starting(_: TaskOrder) -> str:
+    """A task that has a core, and whose Python does not come up before it is called off."""
+    return "called off"
+
+
 @dataclass
 class Threads:
     """A cluster that runs the tasks that it is given, one after the other for each container, each in a thread."""
@@ -57,7 +62,7 @@ class Threads:
     def submit(self, name: str, title: str, order: bytes, ended: TaskEnded) -> None:
         task = self.tasks[len(self.names)]
         self.names.append(name)
-        if task is never:
+        if task in (never, starting):
             return
 
         def run() -> None:
@@ -70,8 +75,9 @@ class Threads:
     def cancel(self, name: str) -> None:
         self.cancelled.append(name)
 
-    def cores(self) -> str:
-        return "it has 1 core"
+    def load(self, names: Collection[str]) -> tuple[Collection[str], str]:
+        of_task = zip(self.names, self.tasks, strict=False)
+        return {name for name, task in of_task if task is starting} & {*names}, "it has 1 core"
 
 
 @dataclass
@@ -340,6 +346,17 @@ def test_containers_without_a_core_are_told_of_more_and_more_seldom_until_the_ru
     ]
     assert "expected: a core for each container; it has 1 core" in said[-1]
     assert round(ended) == 60
+
+
+def test_a_container_whose_task_has_a_core_is_not_said_to_wait_for_one() -> None:
+    said, ended = on_virtual_time(Threads([never, starting]), patience=15.0)
+    waits, starts, ends = said
+    assert waits.startswith("1 of 2 containers waits for a core, 10 s so far; the run ends after 15 s\n")
+    assert starts.startswith("1 of 2 containers has a core and has not started there, 10 s so far; the run ends after")
+    assert "expected: a Python that starts within seconds, and can connect to 127.0.0.1:" in starts
+    assert "1 of 2 containers waits for a core, for 15 s; the run ends\n" in ends
+    assert "1 of 2 containers has a core and has not started there, for 15 s; the run ends\n" in ends
+    assert round(ended) == 15
 
 
 def test_a_run_that_is_stopped_calls_off_what_waits_for_a_core() -> None:

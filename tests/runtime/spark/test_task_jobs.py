@@ -77,7 +77,8 @@ def test_a_task_runs_its_order_and_what_it_returns_is_told(jobs: TaskJobs, pipe:
     jobs.submit("two", "p: two", b"go", results.put)  # beside it
     assert results.get(timeout=60) == "go True"
     # Spark counts with a little delay.
-    wait_until(lambda: jobs.cores() == "Spark has room for 2 tasks at a time, and runs 1", "one task is counted")
+    counted = (["one"], "Spark has room for 2 tasks at a time, and runs 1")
+    wait_until(lambda: jobs.load(["one", "two", "none"]) == counted, "one task is counted")
     pipe.write_text("")
     assert results.get(timeout=60) == f"wait {pipe} True"
 
@@ -121,7 +122,7 @@ def test_a_spark_that_has_ended_takes_no_job(answers: bool) -> None:
     error = results.get(timeout=60)
     assert isinstance(error, SystemProblem)
     assert_explains(error, "Spark has ended", None, "a session that lives as long as the run", "start the run again")
-    assert answers or jobs.cores() == "Spark does not say how many it has"
+    assert answers or jobs.load(["one"]) == ((), "Spark does not say how many it has")
     assert isinstance(jobs._problem(ValueError("any")), SystemProblem)
 
 
@@ -141,7 +142,7 @@ def test_a_java_that_stands_still_does_not_hold_up_who_asks_it(monkeypatch: pyte
     jobs.submit("one", "p: one", b"go", results.put)
     jobs.submit("two", "p: two", b"go", results.put)
     jobs.cancel("one")
-    assert jobs.cores() == "Spark does not say how many it has"
+    assert jobs.load(["one"]) == ((), "Spark does not say how many it has")
     jobs.join()
     assert results.empty()
     assert cancelled.empty()
