@@ -93,7 +93,10 @@ ContainerNumber = Annotated[
     ),
 ]
 MaxRestarts = Annotated[
-    int, _containers(metavar="N", min=0, help="How often in ten minutes a container that has died is started again.")
+    int,
+    _containers(
+        metavar="N", min=0, help="How often in ten minutes of its work a container that has died is started again."
+    ),
 ]
 OnCluster = Annotated[
     str | None,

@@ -63,7 +63,7 @@ class RemoteChild:
         self.start, self.containers = start, containers
         self._cluster, self._receive, self._say = cluster, receive, say
         self._loop = asyncio.get_running_loop()
-        self.since, self._began = self._loop.time(), float("inf")
+        self.since = self._loop.time()
         self._code: asyncio.Future[int] = self._loop.create_future()
         self._connection: TaskConnection | None = None
         self._told = False
@@ -77,11 +77,6 @@ class RemoteChild:
     def waits(self) -> bool:
         """Whether its task has not connected yet."""
         return self._connection is None and self.alive
-
-    @property
-    def waited(self) -> float:
-        """The seconds for which it has waited for its task to connect."""
-        return min(self._began, self._loop.time()) - self.since
 
     def send_signal(self, number: signal.Signals) -> None:
         """Pass a signal on. A task that has not begun is called off."""
@@ -103,7 +98,7 @@ class RemoteChild:
 
     async def follow(self, greeting: TaskGreeting, connection: TaskConnection) -> None:
         """Hear a task until it has ended or is lost."""
-        self._connection, self._began = connection, self._loop.time()
+        self._connection = connection
         try:
             with suppress(DecodeError):  # what no task says: it is no use any more
                 async for line in connection.lines():

@@ -7,31 +7,34 @@ FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
 """The pause before a restart, in seconds; it doubles from restart to restart, up to the longest."""
 STEADY_SECONDS = 10.0
-"""After a container has lived for so long, its next restart has the first pause again."""
-# Ten quick deaths take 53 s with the pauses between them, so they count together; one a day never adds up.
+"""After a container has worked for so long, its next restart has the first pause again."""
 WINDOW_SECONDS = 600.0
+"""The time of work in which deaths count together: one a day never adds up."""
 
 
 class RestartPolicy:
-    """Restarts of one container: at most `most` in ten minutes, with growing pauses.
+    """Restarts of one container: at most `most` in ten minutes of its work, with growing pauses. The time in which it
+    starts is no work, so a container that dies as soon as it is up has its restarts, however long each takes.
 
     >>> restarts = RestartPolicy(most=2)
-    >>> [restarts.pause(lived=0.1, now=now) for now in (1.0, 2.0, 3.0)]
+    >>> [restarts.pause(worked=0.1) for _ in range(3)]
     [0.2, 0.4, None]
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._worked = 0.0
         self._deaths: deque[float] = deque()
         self._in_a_row = 0
 
-    def pause(self, lived: float, now: float) -> float | None:
-        """The pause in seconds before the restart of a container that died at `now` and had `lived` so long; None if it
-        has died too often."""
-        self._deaths.append(now)
-        while self._deaths[0] < now - WINDOW_SECONDS:
+    def pause(self, worked: float) -> float | None:
+        """The pause in seconds before the restart of a container that has died and had `worked` so long; None if it has
+        died too often."""
+        self._worked += worked
+        self._deaths.append(self._worked)
+        while self._deaths[0] < self._worked - WINDOW_SECONDS:
             self._deaths.popleft()
         if len(self._deaths) > self._most:
             return None
-        self._in_a_row = 0 if lived >= STEADY_SECONDS else self._in_a_row + 1
+        self._in_a_row = 0 if worked >= STEADY_SECONDS else self._in_a_row + 1
         return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** max(0, self._in_a_row - 1))

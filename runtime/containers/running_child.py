@@ -39,11 +39,6 @@ class RunningChild(Protocol):
         """Whether it has not begun: there is no core for it yet, or it is being started there."""
         ...
 
-    @property
-    def waited(self) -> float:
-        """The seconds for which it has waited to begin."""
-        ...
-
     def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal. It must be alive."""
         ...
@@ -99,10 +94,6 @@ class _ChildProcess:
     @property
     def waits(self) -> bool:
         return False
-
-    @property
-    def waited(self) -> float:
-        return 0.0
 
     def send_signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)

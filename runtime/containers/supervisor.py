@@ -74,6 +74,7 @@ class _Child:
         self.reports: list[Report] = []
         self.said: deque[str] = deque(maxlen=LAST_LINES)
         self.taken_over = False
+        self.works_since = float("inf")
         self.before = Progress(phase="", seconds=0.0, read=0, written=0)
         self.restarted = 0
 
@@ -89,12 +90,10 @@ class _Child:
     def waits(self) -> bool:
         return self.process is not None and self.process.waits
 
-    @property
-    def waited(self) -> float:
-        return 0.0 if self.process is None else self.process.waited
-
-    def receive(self, line: ChildReport) -> None:
+    def receive(self, line: ChildReport, now: float) -> None:
         self.taken_over |= line.taken_over
+        if line.progress is not None and line.progress.phase == "running":
+            self.works_since = min(now, self.works_since)
         self.progress = line.progress or self.progress
         if line.report is not None:
             self.reports.append(line.report)
@@ -102,6 +101,7 @@ class _Child:
     def count_death(self) -> None:
         """Add the counts of the process that died to those of earlier ones, and forget what it said."""
         self.said.clear()
+        self.works_since = float("inf")
         if self.progress is not None:
             self.before = self.total_progress()
         self.progress = None
@@ -169,12 +169,10 @@ class Supervisor:
     async def _run_with_restarts(self, child: _Child) -> None:
         """Run a container, and restart it until it has done its part."""
         while not self._stop.is_set():
-            began = self._clock()
             code = await self._attempt(child)
             if self._is_over(child, code):
                 return
-            now = self._clock()
-            pause = child.restarts.pause(now - began - child.waited, now)
+            pause = child.restarts.pause(max(0.0, self._clock() - child.works_since))
             if pause is None:
                 self._fail(child, code, "has died too often")
                 return
@@ -189,7 +187,7 @@ class Supervisor:
         self._say(f"{child.name}: {line}")
 
     def _receive(self, child: _Child, line: ChildReport) -> None:
-        child.receive(line)
+        child.receive(line, self._clock())
         report = line.progress or line.report
         for subject, text in report.warnings.items() if report is not None else ():
             if subject not in self._warnings:

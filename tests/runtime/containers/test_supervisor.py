@@ -64,10 +64,6 @@ class Process:
     def waits(self) -> bool:
         return self.alive and self._loop.time() < self._begins
 
-    @property
-    def waited(self) -> float:
-        return self._life.waits
-
     def send_signal(self, number: signal.Signals) -> None:
         assert self.alive
         self.signals.append(number)
@@ -232,10 +228,18 @@ def test_a_container_that_died_is_started_again_after_growing_pauses(death: Life
     assert (found.restarts, found.read) == (3, {"in": 1})
 
 
-def test_the_time_for_which_a_container_has_waited_for_a_core_is_no_part_of_its_life() -> None:
-    watched = of(*[Life(code=4, seconds=31.0, waits=30.0)] * 3, Life())
-    watched.run()
-    assert [said.rpartition(" in ")[2] for said in watched.said] == ["0.2 s", "0.4 s", "0.8 s"]
+@pytest.mark.parametrize("phase", ["restoring", ""])
+def test_the_time_in_which_a_container_waits_or_starts_is_no_part_of_its_work(phase: str) -> None:
+    starting = ChildReport(progress=Progress(phase=phase, seconds=1.0, read=0, written=0))
+    watched = beside(*[Life(code=4, seconds=400.0, waits=300.0, says=(starting,))] * 3)
+    assert failure(watched, most_restarts=2)[0].startswith("container 0 has died too often")
+    assert [said.rpartition(" in ")[2] for said in watched.said] == ["0.2 s", "0.4 s"]
+
+
+def test_deaths_with_long_work_between_them_do_not_add_up() -> None:
+    watched = of(*[Life(code=4, seconds=400.0, says=(so_far(1),))] * 5, Life())
+    assert watched.run(most_restarts=2).restarts == 5
+    assert [said.rpartition(" in ")[2] for said in watched.said] == ["0.2 s"] * 5
 
 
 def test_a_container_that_cannot_be_started_is_tried_again_and_its_user_told_what_to_do() -> None:
