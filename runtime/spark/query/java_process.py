@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from subprocess import Popen
 from threading import Event, Timer
 from typing import Any, cast
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession, SQLContext
 
@@ -158,12 +159,33 @@ def reason(error: BaseException) -> str:
     return message if failed and message else text
 
 
+_CUT_OFF = (Py4JNetworkError, OSError, EOFError)
+"""What a call of Java raises if Java ends meanwhile, or has ended."""
+
+
+def quiet_accumulators(context: SparkContext) -> None:
+    """Keep the server that gets accumulators from a context's Java from printing a traceback as Java ends."""
+    server: Any = context._accumulatorServer
+    told = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exception(), _CUT_OFF):
+            told(request, address)
+
+    server.handle_error = handle_error
+
+
 @contextmanager
 def quiet_client(ending: Callable[[], bool]) -> Iterator[None]:
-    """Keep PySpark's client of Java from logging the tracebacks of calls that are cut off while a run is `ending`."""
+    """Keep PySpark's client of Java from logging the tracebacks of calls that the end of Java cuts off, which is told
+    of by others, and of all that are cut off while a run is `ending`."""
 
     def wanted(record: logging.LogRecord) -> bool:
-        return record.module not in ("clientserver", "java_gateway") or not ending()
+        if record.module not in ("clientserver", "java_gateway"):
+            return True
+        cut_off = record.exc_info is not None and isinstance(record.exc_info[1], _CUT_OFF)
+        # What a function of the user's raises as Java calls it is no call that is cut off.
+        return not ending() and not (cut_off and record.funcName != "_call_proxy")
 
     loggers = [logging.getLogger(name) for name in (None, "py4j.clientserver", "py4j.java_gateway")]
     for logger in loggers:  # it logs some of them by the root
@@ -194,4 +216,5 @@ def java_end_explained(stopping: Callable[[], bool]) -> Iterator[None]:
         else:
             wrong = f"Spark's Java process does not answer: {type(error).__name__}: {first}"
             remedy = "see the file that its messages go to, and whether the system has ended it for want of memory"
-            raise SystemProblem(explain(wrong, "a Java process that lives as long as the run", remedy)) from error
+            # None of the calls that were cut off says more, and there are several by now.
+            raise SystemProblem(explain(wrong, "a Java process that lives as long as the run", remedy)) from None

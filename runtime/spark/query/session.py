@@ -20,7 +20,7 @@ from ....dsl.validation import explain
 from ...process.data_files import UMASK
 from ...process.user_modules import hides_modules, own_paths
 from ..rows import ARROW_BYTES, ARROW_RECORDS
-from .java_process import forget_ended_java, java_killed_if_it_stands_still, launch_java, reason
+from .java_process import forget_ended_java, java_killed_if_it_stands_still, launch_java, quiet_accumulators, reason
 from .master import check_reachable, not_taken
 from .spark_home import home_for
 
@@ -149,6 +149,7 @@ def _start(master: str | None) -> SparkSession:
                     remedy = f"see what it said in {name}; {remedy}"
                     SparkContext._ensure_initialized(gateway=launch_java(log, home_for(master, os.environ)))
             _STARTED.session = SparkSession.builder.config(conf=_configuration(master)).getOrCreate()
+            quiet_accumulators(_STARTED.session.sparkContext)
         except Exception as error:
             if (problem := not_taken(master, str(error))) is not None:
                 raise problem from error

@@ -3,11 +3,14 @@
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
+from socketserver import BaseRequestHandler, TCPServer
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -24,6 +27,7 @@ from fluvial.runtime.spark.query.java_process import (
     QueryFailed,
     java_end_explained,
     java_killed_if_it_stands_still,
+    quiet_accumulators,
 )
 from fluvial.runtime.systems import LogSystem
 
@@ -58,9 +62,72 @@ def test_what_py4j_says_of_an_interrupted_call_is_left_out_while_a_run_stops(
 
 
 @pytest.mark.parametrize("error", LOST)
+@pytest.mark.parametrize("function", ["send_command", "_call_proxy"])
+def test_what_py4j_says_of_a_call_that_the_end_of_java_cuts_off_is_left_out(
+    error: Exception, function: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger = logging.getLogger()
+    with java_end_explained(lambda: False):
+        for raised in (error, ValueError("of the user's")):
+            info = (type(raised), raised, None)
+            file = "/py4j/java_gateway.py"
+            logger.handle(logger.makeRecord("root", logging.ERROR, file, 1, "said", (), info, function))
+    # What Java has called is a function of the user's, whatever it raises.
+    assert len(caplog.records) == (1 if function == "send_command" else 2)
+
+
+class OfAccumulators(TCPServer):
+    """A server that gets nothing: its handler raises what the test says."""
+
+    def __init__(self, error: Exception) -> None:
+        def handler(*_: object) -> BaseRequestHandler:
+            raise error
+
+        super().__init__(("127.0.0.1", 0), handler)
+        self.timeout = 60
+
+
+@pytest.mark.parametrize(("error", "printed"), [*((error, False) for error in LOST), (ValueError("token"), True)])
+def test_the_server_of_accumulators_prints_nothing_of_the_end_of_java(
+    error: Exception, printed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with OfAccumulators(error) as server:
+        context: Any = SimpleNamespace(_accumulatorServer=server)
+        quiet_accumulators(context)
+        with socket.create_connection(server.server_address):  # type: ignore[arg-type]
+            server.handle_request()
+    assert ("Traceback" in capsys.readouterr().err) == printed
+
+
+@pytest.mark.parametrize("error", LOST)
 def test_a_run_that_is_to_go_on_says_what_is_lost(error: Exception) -> None:
-    with pytest.raises(SystemProblem, match="Spark's Java process does not answer"), java_end_explained(lambda: False):
+    told = "Spark's Java process does not answer"
+    with pytest.raises(SystemProblem, match=told) as raised, java_end_explained(lambda: False):
         raise error
+    assert raised.value.__suppress_context__  # the tracebacks of calls that were cut off tell no more
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_java_that_is_killed_under_a_run_is_told_of_by_one_error(tmp_path: Path) -> None:
+    if need := missing("spark"):
+        pytest.skip(f"{need.missing}: {need.remedy}")
+    write(LogSystem(tmp_path / "log", fsync=False), {"in": [[(b"k", b"a", 1, ())]]})
+    inherited = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}  # that of the tests
+    words = [sys.executable, spark_until_stopped.__file__, f"log:{tmp_path / 'log'}", "own"]
+    own = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    with subprocess.Popen(
+        words, env=inherited | own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reading\n"
+        (java,) = [child for child in below(process.pid) if command(child).split("\0")[0].endswith("/java")]
+        os.kill(java, signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err.count("Traceback") == 1, err
+    assert "SystemProblem: Spark's Java process does not answer" in err
 
 
 @pytest.mark.parametrize("error", [MessageError("map failed"), SystemProblem("a segment is damaged")])
