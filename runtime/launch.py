@@ -15,6 +15,7 @@ from ..planner.plan import Plan
 from ..planner.planner import plan_on
 from ..planner.settings import Settings
 from .data_frames.bindings import NO_DATA_FRAMES, DataFrames, check_streams
+from .data_frames.connect_server import bounded_calls
 from .local.coordination.membership import ContainerId
 from .preflight.requirements import check_requirements
 from .report import OnProgress, Report
@@ -85,7 +86,8 @@ def prepared(
     streams = open_system(system)
     check_containers(engine, streams, container.containers)
     if frames:
-        planned = _plan_with(frames, engine, pipeline, streams, settings)
+        with bounded_calls(frames):
+            planned = _plan_with(frames, engine, pipeline, streams, settings)
         run_plan = partial(run_plan, frames=frames)
     else:
         planned = checked_plan(pipeline, streams, settings, partitions)
@@ -96,7 +98,7 @@ def prepared(
 
     def run_prepared(progress: OnProgress | None) -> Report:
         following = nullcontext(progress) if metrics is None else metrics.following(planned, settings, progress, tables)
-        with following as on_progress:
+        with bounded_calls(frames), following as on_progress:
             return run_plan(planned, streams, settings, until, on_progress, spark)
 
     return run_prepared

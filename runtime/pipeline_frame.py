@@ -10,6 +10,7 @@ from ..dsl.verb_calls import explained_call
 from ..planner.planner import plan_on
 from ..planner.settings import Settings
 from .data_frames.bindings import Backfill, DataFrameOutput, check_streams, data_frames
+from .data_frames.connect_server import bounded_calls
 
 
 @partial(explained_call, error=UsageError)
@@ -39,10 +40,11 @@ def to_dataframe(
     frames = data_frames(inputs, {stream: DataFrameOutput(_unused, _unused, value, key, timestamp)}, backfill)
     settings = Settings() if settings is None else settings
     plan = plan_on(pipeline, dict.fromkeys([*frames.inputs, stream], 1), settings)
-    check_streams(plan, frames, all_outputs=False)
-    from .spark.frames.data_frame import data_frame  # noqa: PLC0415  # pragma: no cover - loads Spark
+    with bounded_calls(frames):
+        check_streams(plan, frames, all_outputs=False)
+        from .spark.frames.data_frame import data_frame  # noqa: PLC0415  # pragma: no cover - loads Spark
 
-    return data_frame(plan, stream, frames.outputs[stream], frames, settings)  # pragma: no cover - starts Spark
+        return data_frame(plan, stream, frames.outputs[stream], frames, settings)  # pragma: no cover - starts Spark
 
 
 def _unused(*_: object) -> None:

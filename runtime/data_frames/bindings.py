@@ -14,13 +14,13 @@ from ...dsl.validation import explain, require
 from ...dsl.verb_calls import explained_call
 from ...dsl.windows.assigners import Unbounded
 from ...planner.plan import Plan, PlannedStream
+from .connect_server import CONNECT, bounded_calls, is_of_connect
 
 _log = logging.getLogger("fluvial.backfill")
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-_CONNECT = "pyspark.sql.connect."
-_MODULES = ("pyspark.sql.dataframe", "pyspark.sql.classic.dataframe", f"{_CONNECT}dataframe")
+_MODULES = ("pyspark.sql.dataframe", "pyspark.sql.classic.dataframe", f"{CONNECT}dataframe")
 _TEXT = 'a text, such as "at" or "unix_millis(seen)"'
 
 
@@ -198,7 +198,8 @@ def data_frames(inputs: object, outputs: object, backfill: object) -> DataFrames
         {name: one if isinstance(one, DataFrameOutput) else DataFrameOutput(one) for name, one in sinks.items()},
         backfill if isinstance(backfill, Backfill) else None,
     )
-    _check_kinds(made)
+    with bounded_calls(made):
+        _check_kinds(made)
     return made
 
 
@@ -207,7 +208,8 @@ def _by_stream(what: str, given: object) -> Mapping[str, Any]:
         return _NOTHING
     good = isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
     remedy = f'write {what}={{"stream": ...}}'
-    require(good, UsageError, f"{what}={given!r}", "DataFrames by the names of streams", remedy)
+    if not good:  # else a DataFrame would be asked for its text: a query, if its session shows rows
+        raise UsageError(explain(f"{what}={given!r}", "DataFrames by the names of streams", remedy))
     assert isinstance(given, Mapping)
     return given
 
@@ -235,11 +237,6 @@ def _check_frame(what: str, frame: object) -> None:
     good = type(frame).__name__ == "DataFrame" and module in _MODULES
     remedy = "pass what spark.read or spark.readStream returns"
     require(good, UsageError, f"{what}: {type(frame).__name__} of {module}", "a DataFrame of PySpark", remedy)
-
-
-def is_of_connect(given: object) -> bool:
-    """Whether a DataFrame, or a session, is one of Spark Connect: this process has no Spark then, but a server's."""
-    return type(given).__module__.startswith(_CONNECT)
 
 
 def check_streams(plan: Plan, frames: DataFrames, *, all_outputs: bool = True) -> None:

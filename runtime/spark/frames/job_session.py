@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ....dsl.errors import UnsupportedError
 from ....dsl.validation import explain
-from ...data_frames.bindings import DataFrames, is_of_connect
+from ...data_frames.bindings import DataFrames
+from ...data_frames.connect_server import is_of_connect
 from ..lowering.packaging import PlanBundle, add_shipped_plan, pack
 from ..lowering.shipped_plan import ShippedPlan
 from ..query.job_tasks import JobTasks, jobs_of_group, tasks_of

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +25,9 @@ from fluvial.runtime.data_frames.bindings import DataFrames, check_streams, data
 
 def a_frame(*, streaming: bool = False, module: str = "pyspark.sql.classic.dataframe") -> Any:
     """Something that says of itself what a DataFrame does, as far as it is asked here."""
-    return type("DataFrame", (), {"__module__": module, "isStreaming": streaming})()
+    client = SimpleNamespace(get_retry_policies=list, set_retry_policies=lambda _: None, host="there")
+    session = SimpleNamespace(client=client)
+    return type("DataFrame", (), {"__module__": module, "isStreaming": streaming, "sparkSession": session})()
 
 
 DAY = (datetime(2026, 3, 1), datetime(2026, 3, 2))
@@ -42,6 +45,16 @@ def overwrite(frame: Any, backfill: Backfill) -> None:
 ODD: Any = 3
 """What is none of what is expected anywhere."""
 CALLED: Any = DataFrameInput
+
+
+def test_a_dataframe_is_not_asked_for_its_text() -> None:
+    # Which is a query in a session that shows rows, and a question to the server on Spark Connect.
+    def text(_: object) -> str:
+        pytest.fail("it is asked")
+
+    module = "pyspark.sql.classic.dataframe"
+    frame = type("DataFrame", (), {"__module__": module, "isStreaming": False, "__repr__": text})()
+    assert data_frames({"clicks": frame}, None, None).inputs["clicks"].frame is frame
 
 
 @pytest.mark.parametrize(
