@@ -8,9 +8,8 @@ is removed by the run after that.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,7 +21,7 @@ from ..atomic_file import make_path, read, write
 from ..key_buckets import KeyBuckets
 from ..lowering.lowering import levels
 from ..lowering.query_plan import BucketSplit, QueryPlan
-from ..worker.state_split import HeldBlobs, split_state, stages_in
+from ..worker.state_split import HeldBlobs, levels_in, split_state
 from .checkpoint_log import DONE, PLANNED, is_between_batches, last_batch, last_end_offsets
 from .checkpoint_record import QueryCheckpoint, remove_query
 from .connection import Connection
@@ -114,10 +113,9 @@ def first_state(session: "SparkSession", query: QueryPlan, level: int) -> "Group
     split = query.split
     if split is None or last_batch(query.checkpoint, DONE) >= 0:
         return None
-    stages = frozenset(query.levels.stages_at(level))
     return (
         _old_state(session, query, split)
-        .applyInArrow(_splitter(split, query.buckets, stages), _SCHEMA)
+        .applyInArrow(_splitter(split, query.buckets, query.levels.of_stage, level), _SCHEMA)
         .groupBy("bucket")
     )
 
@@ -128,8 +126,7 @@ def check_split(session: "SparkSession", query: QueryPlan) -> None:
     split = query.split
     if split is None or last_batch(query.checkpoint, PLANNED) >= 0:
         return
-    stages = frozenset(chain.from_iterable(query.levels.stages_at(level) for level in range(1, query.levels.count)))
-    splitter = _splitter(split, query.buckets, stages, remedy=_GO_BACK, keep=False)
+    splitter = _splitter(split, query.buckets, query.levels.of_stage, None, remedy=_GO_BACK)
     _old_state(session, query, split).applyInArrow(splitter, _SCHEMA).collect()
 
 
@@ -147,22 +144,23 @@ def _old_state(session: "SparkSession", query: QueryPlan, split: BucketSplit) ->
 
 
 def _splitter(
-    split: BucketSplit, after: KeyBuckets, stages: frozenset[str], *, remedy: str = _START_OVER, keep: bool = True
+    split: BucketSplit, after: KeyBuckets, levels: Mapping[str, int], level: int | None, *, remedy: str = _START_OVER
 ) -> Callable[[pa.Table], pa.Table]:
-    """What makes the blobs of one old bucket into those of new ones: none if it is of another level than these stages,
-    or they are not to be kept. `remedy` is told of what cannot be split. Spark asks for the types of a function, which
-    a `partial` has not."""
+    """What makes the blobs of one old bucket into those of new ones: none if it is of another level, by the `levels` of
+    stages. Without a level all are split, and none is kept. `remedy` is told of what cannot be split. Spark asks for
+    the types of a function, which a `partial` has not."""
 
     def split_rows(rows: pa.Table) -> pa.Table:
         blobs = HeldBlobs(zip(rows["name"].to_pylist(), rows["data"].to_pylist(), strict=True))
         made: list[tuple[int, bytes, bytes]] = []
-        if stages.intersection(stages_in(blobs)):
-            bucket = split.before.of_label[rows["bucket"][0].as_py()]
+        bucket = split.before.of_label[rows["bucket"][0].as_py()]
+        found = levels_in(blobs, bucket, levels, remedy=remedy)
+        if level is None or level in found:
             states, producers, resets = split.states, split.producers, split.resets
             parts = split_state(
                 blobs, bucket, split.before.count, after.count, states, producers, resets, remedy=remedy
             )
-            if keep:
+            if level is not None:
                 made = [(after.labels[new], name, data) for new, part in parts.items() for name, data in part.items()]
         columns = zip(*made, strict=True) if made else [()] * len(_ARROW)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]

@@ -39,9 +39,16 @@ class HeldBlobs(dict[bytes, bytes]):
         self.pop(name, None)
 
 
-def stages_in(blobs: Blobs) -> set[str]:
-    """The stages that have run on a bucket."""
-    return {*StatePages(blobs).index.producers}
+def levels_in(blobs: HeldBlobs, bucket: int, levels: Mapping[str, int], *, remedy: str = "") -> set[int]:
+    """The levels of the stages that have run on a bucket, of the query's stages with their `levels`. Raises
+    SystemProblem for state of none of them, which would be lost."""
+    ran = StatePages(blobs).index.producers
+    found = {level for stage, level in levels.items() if stage in ran}
+    if blobs and not found:
+        known = ", ".join(f"level {level} has {stage}" for stage, level in levels.items())
+        wrong = f"the state in key bucket {bucket} is of {', '.join(ran) or 'no stage'}, which is at no level ({known})"
+        raise SystemProblem(explain(wrong, "state of stages of the query", remedy, f"key bucket {bucket}"))
+    return found
 
 
 def split_state(

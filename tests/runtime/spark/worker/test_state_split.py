@@ -10,7 +10,7 @@ from fluvial.planner.state_schema import StateSchema
 from fluvial.runtime.kernel.chunked_values import ChunkedValues
 from fluvial.runtime.kernel.operators.state_entries import under
 from fluvial.runtime.spark.worker.state_pages import StatePages
-from fluvial.runtime.spark.worker.state_split import HeldBlobs, key_of_entry, split_state, stages_in
+from fluvial.runtime.spark.worker.state_split import HeldBlobs, key_of_entry, levels_in, split_state
 
 WINDOW, SEEN = StateSchema(kind="window"), StateSchema(kind="deduplicate")
 PROCESS = StateSchema(kind="process", facts={"state one": "value", "state names": "map by str, with ttl"})
@@ -61,7 +61,7 @@ def test_each_entry_comes_to_one_bucket_and_the_position_to_all() -> None:
             pages = StatePages(blobs)
             assert {key for key, _ in pages.scan(b"w\0k")} == {key for key in keys if crc32(key) % 12 == number}
             assert pages.index.position("s").producers == {"in": {0: 5}}
-            assert stages_in(blobs) == {"s"}
+            assert levels_in(blobs, number, {"other": 1, "s": 2}) == {2}
 
 
 def test_state_that_a_reset_has_removed_is_left_out() -> None:
@@ -72,6 +72,15 @@ def test_state_that_a_reset_has_removed_is_left_out() -> None:
 
 def test_a_bucket_that_has_not_run_stays_empty() -> None:
     assert split_state(HeldBlobs(), 0, 3, 6, {}, {}) == {}
+
+
+def test_state_of_a_stage_that_is_at_no_level_is_an_error() -> None:
+    error = error_of(lambda: levels_in(held(1, [b"k"]), 1, {"other": 1}, remedy="go back"), SystemProblem)
+    wrong = "the state in key bucket 1 is of s, which is at no level (level 1 has other)"
+    assert_explains(error, wrong, None, "state of stages of the query", "go back")
+    unknown = HeldBlobs({b"w\0k\0\0\0": b"page"})  # without an index
+    assert "is of no stage" in str(error_of(lambda: levels_in(unknown, 1, {"other": 1}), SystemProblem))
+    assert levels_in(HeldBlobs(), 1, {"other": 1}) == set()
 
 
 def test_an_entry_of_another_bucket_is_no_guess() -> None:
