@@ -59,7 +59,17 @@ def begin_split(plan: Plan, checkpoint: QueryCheckpoint, wanted: int | None, con
     if not any(record.stages.values()):
         return checkpoint  # a query without state has none to split
     times = checkpoint.folder / "times"
-    if not times.exists() or record.split_of or not is_between_batches(checkpoint.checkpoint):
+    if not times.exists():
+        _log.warning(
+            "%s does not exist, from which the split of key buckets begins: an earlier version wrote none, or it was "
+            "removed. %s goes on with %d key buckets, and its next batch writes the file; then start a run with %d",
+            times,
+            plan.name,
+            record.buckets,
+            wanted,
+        )
+        return checkpoint
+    if record.split_of or not is_between_batches(checkpoint.checkpoint):
         _log.warning(
             "the last batch of %s was cut off, and is run again with %d key buckets; the next run may have %d",
             plan.name,

@@ -33,14 +33,14 @@ from fluvial.dsl import (
     unbounded,
 )
 from fluvial.dsl.message import Record
-from fluvial.planner import Settings
+from fluvial.planner import Settings, plan
 from fluvial.runtime import run
 from fluvial.runtime.launch import EngineName
 from fluvial.runtime.spark.lowering.query_plan import BucketSplit
 from fluvial.runtime.spark.query import query
-from fluvial.runtime.spark.query.bucket_split import split_source, split_times
-from fluvial.runtime.spark.query.checkpoint_log import DONE
-from fluvial.runtime.spark.query.checkpoint_record import wanted_record
+from fluvial.runtime.spark.query.bucket_split import begin_split, split_source, split_times
+from fluvial.runtime.spark.query.checkpoint_log import DONE, PLANNED
+from fluvial.runtime.spark.query.checkpoint_record import QueryCheckpoint, wanted_record
 from fluvial.runtime.spark.query.query_times import TimesRecord
 from fluvial.runtime.systems import LogSystem
 
@@ -131,6 +131,21 @@ def test_each_new_bucket_is_due_when_the_old_one_was_and_no_batch_was_begun() ->
     split = split_times(record, 2, 4)
     assert split.buckets == {1: {0: (5, 6), 2: (5, 6), 1: (7, 8), 3: (7, 8)}}
     assert split.batch == -1
+
+
+def test_a_checkpoint_without_times_goes_on_as_it_is_and_says_what_is_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for log in (PLANNED, DONE):
+        (tmp_path / "spark" / log).mkdir(parents=True)
+        (tmp_path / "spark" / log / "0").touch()
+    planned = plan(keeping())
+    checkpoint = QueryCheckpoint(tmp_path, wanted_record(planned, list(planned.stages), Settings(spark_buckets=2)))
+    connection: Any = None  # it is not asked
+    assert begin_split(planned, checkpoint, 8, connection) is checkpoint
+    assert f"{tmp_path / 'times'} does not exist" in caplog.text
+    assert "p goes on with 2 key buckets, and its next batch writes the file; then start a run with 8" in caplog.text
+    assert "cut off" not in caplog.text
 
 
 @pytest.mark.spark
