@@ -36,6 +36,7 @@ from ..report import OnProgress, Report
 from ..size_limit import SizeLimit
 from ..state import MemoryStore, TaskStore
 from ..systems.contract import Admin, ProducingSystem, PublishingSystem, RecordProducer, System
+from ..systems.end_offsets import EndOffsets
 from ..systems.provisioning import (
     bootstrap_streams,
     changelogs_of,
@@ -55,7 +56,6 @@ from .commit.two_phase_commit import TwoPhaseCommit
 from .container import Container
 from .coordination.membership import ContainerId, Membership, PlaceGuard, join
 from .input_queue import InputQueue, InputQueues
-from .observe.end_offsets import EndOffsets
 from .observe.progress import ProgressReporter
 from .stores.alignment import CommittedLog
 from .stores.survey import missing_stores

@@ -28,7 +28,6 @@ from ..kernel.time.bounds import END
 from ..local.commit.two_phase_commit import TwoPhaseCommit
 from ..local.container import Container
 from ..local.engine import make_tasks
-from ..local.observe.end_offsets import EndOffsets
 from ..local.observe.progress import ProgressReporter
 from ..local.stores.alignment import CommittedLog
 from ..local.task import LocalTask, RunContext
@@ -37,6 +36,7 @@ from ..output_routes import open_sinks
 from ..preflight.state_compatibility import reset_command
 from ..process.machine import THIS_MACHINE
 from ..report import Report
+from ..systems.end_offsets import EndOffsets
 from ..systems.memory import MemorySystem
 from ..systems.partitioner import partition_for
 from ..systems.provisioning import frozen_ends, make_streams

@@ -20,9 +20,9 @@ from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.coordination.membership import Membership, PlaceGuard
 from fluvial.runtime.local.engine import make_tasks, open_commits
-from fluvial.runtime.local.observe.end_offsets import EndOffsets
 from fluvial.runtime.local.observe.progress import ProgressReporter
 from fluvial.runtime.local.task import LocalTask, RunContext
+from fluvial.runtime.systems.end_offsets import EndOffsets
 from fluvial.runtime.systems.kafka import KafkaRecordProducer
 from kafka.broker import Broker
 from waiting import wait_until

@@ -10,9 +10,9 @@ from ...kernel.time.bounds import END, START
 from ...metrics.timing import Timing
 from ...report import OnProgress, Progress, Sample, sums
 from ...systems.contract import StreamPartition
+from ...systems.end_offsets import EndOffsets
 from ..task import LocalTask
 from ..task_metrics import TaskMetrics, task_samples
-from .end_offsets import EndOffsets
 
 # For people and supervisors; each report counts all tasks, and asks the system for the ends of streams.
 PROGRESS_SECONDS = 1.0

@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING
 
 from ....dsl.errors import SystemProblem
 from ...kernel.time.bounds import END, START
+from ...systems.end_offsets import EndOffsets
 from ..batch_report import BatchMetrics
 from ..batch_times import tell_metrics
 from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
 from .checkpoint_log import end_offsets
 from .connection import Connection
-from .input_offsets import input_ends
 from .job_tasks import NO_TASKS, JobTasks, jobs_with_tag, tasks_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
+ENDS_SECONDS = 1.0
+"""How long a batch waits for the ends of its sources, by which its lag is told."""
 _START = "spark.jobGroup.id"
 """Spark's own property with the unique name of a query's start, which is the group of its jobs."""
 
@@ -27,9 +29,12 @@ class QueryStatus:
     """The status of one query in one run. `watermarks` are in ms since epoch, by "stream/partition"; those of streams
     behind shuffles have no partition."""
 
-    def __init__(self, query: QueryPlan, connection: Connection, context: "SparkContext") -> None:
+    def __init__(
+        self, query: QueryPlan, connection: Connection, context: "SparkContext", patience: float = ENDS_SECONDS
+    ) -> None:
+        """A batch waits for the ends of its sources no longer than `patience` seconds."""
         self._query, self._connection, self._context = query, connection, context
-        self._admin = connection.system.admin()
+        self._patience, self._ends = patience, EndOffsets(connection.system.admin(), threaded=True)
         self._tag: str | None = None
         self._reported = connection.counts(query)
         self.watermarks: Mapping[str, int] = dict(self._reported.watermarks)
@@ -66,18 +71,21 @@ class QueryStatus:
         return NO_TASKS if tag is None else tasks_of(self._context, jobs_with_tag(self._context, tag))
 
     def _lags(self, batch: int) -> dict[str, int]:
-        """The number of messages of each source behind a planned batch; none if the system does not tell: whatever
-        keeps it from that, the batch itself meets it and says so."""
+        """The number of messages of each source behind a planned batch; none if the system does not tell in time:
+        whatever keeps it from that, the batch itself meets it and says so."""
         query = self._query
         if not query.sources:
             return {}
         try:
             planned = {**query.starts, **self._connection.offsets(end_offsets(query.checkpoint, batch))}
-            ends = {name: input_ends(query.plan, self._admin, name) for name in query.sources}
         except SystemProblem:
             return {}
+        self._ends.request(query.sources)
+        self._ends.wait(self._patience)
+        ends = self._ends.latest or {}
+        # The topics may have got more partitions than are planned.
         return {
-            name: sum(max(0, end - at) for at, end in zip(planned[name], of_stream, strict=True))
+            name: sum(max(0, end - at) for at, end in zip(planned[name], of_stream, strict=False))
             for name, of_stream in ends.items()
         }
 

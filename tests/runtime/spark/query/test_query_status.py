@@ -1,6 +1,8 @@
 """What is told of a query in a batch, on the embedded log and without Spark."""
 
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -59,7 +61,7 @@ def numbers(count: int) -> list[Any]:
     return [(None, b"%d" % number, 0, ()) for number in range(count)]
 
 
-def status_of(folder: Path, context: Context, connection: LogConnection) -> QueryStatus:
+def status_of(folder: Path, context: Context, connection: LogConnection, patience: float = 60.0) -> QueryStatus:
     """The status of a query that is to read up to (4, 1) in its batch 0, and to (9, 2) in batch 1."""
     pipeline = Pipeline("p")
     pipeline.stream("in", value=int).send_to("out")
@@ -71,7 +73,7 @@ def status_of(folder: Path, context: Context, connection: LogConnection) -> Quer
     made = plan(pipeline, partitions={"in": 2})
     levels, shipped = cast("Levels", None), ShippedPlan("", b"")
     query = QueryPlan(made, levels, KeyBuckets(8), shipped, folder, "p@1", ("in",), {"in": [0, 0]})
-    return QueryStatus(query, connection, cast("SparkContext", context))
+    return QueryStatus(query, connection, cast("SparkContext", context), patience)
 
 
 @pytest.fixture
@@ -117,6 +119,27 @@ def test_a_system_that_does_not_tell_its_ends_fails_no_batch(tmp_path: Path, log
     context = Context()
     with status_of(tmp_path / "query", context, Away(log.system)).in_batch(0, {}):
         assert context.metrics.lags == {}
+
+
+def test_a_system_whose_ends_are_not_told_in_time_holds_up_no_batch_and_is_not_asked_again_meanwhile(
+    tmp_path: Path, log: LogConnection
+) -> None:
+    answers, asked, admin = Event(), list[str](), log.system.admin()
+
+    def ends(stream: str) -> list[int]:
+        asked.append(stream)
+        assert answers.wait(60)
+        return admin.ends(stream)
+
+    system = SimpleNamespace(admin=lambda: SimpleNamespace(ends=ends))
+    connection = SimpleNamespace(system=system, counts=log.counts, offsets=log.offsets)
+    context = Context()
+    status = status_of(tmp_path / "query", context, cast("LogConnection", connection), patience=0.05)
+    for _ in range(2):
+        with status.in_batch(0, {}):
+            assert context.metrics.lags == {}
+    assert asked == ["in"]
+    answers.set()
 
 
 def test_a_batch_has_a_tag_by_which_its_jobs_are_found_until_it_ends(tmp_path: Path, log: LogConnection) -> None:

@@ -1,10 +1,10 @@
-"""The end offsets of the streams that a container reads, fetched without blocking its loop."""
+"""The end offsets of the streams that a run reads, fetched without blocking the run."""
 
 from collections.abc import Iterable
 from threading import Thread
 
-from ....dsl.errors import SystemProblem
-from ...systems.contract import Admin
+from ...dsl.errors import SystemProblem
+from .contract import Admin
 
 
 class EndOffsets:

@@ -3,9 +3,9 @@
 from threading import Event
 
 from engines.targets import write
-from fluvial.runtime.local.observe.end_offsets import EndOffsets
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import Admin
+from fluvial.runtime.systems.end_offsets import EndOffsets
 from fluvial.runtime.systems.memory import MemoryAdmin
 
 PATIENT = 60.0
