@@ -190,7 +190,6 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/properties/test_data_frames.py",
     ),
     "runtime/spark/frames/batch_run.py": ("tests/spark_engine/test_data_frames.py",),
-    "runtime/spark/frames/connection.py": ("tests/spark_engine/test_data_frames.py",),
     "runtime/spark/frames/data_frame.py": ("tests/spark_engine/test_data_frames.py",),
     "runtime/spark/frames/input_rows.py": (
         "tests/spark_engine/test_data_frames.py",

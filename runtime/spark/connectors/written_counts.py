@@ -62,8 +62,12 @@ class CountingSink:
     def run(self, rows: "DataFrame", batch: int) -> BatchReport:
         """Run a batch, add up its counts in the file, and return what its tasks have reported."""
         report = reports_of(rows)
-        add_counts(self._counts, batch, report.counts)
+        self.count(report, batch)
         return report
+
+    def count(self, report: BatchReport, batch: int) -> None:
+        """Add up the counts of a batch whose tasks have ended, and have reported this."""
+        add_counts(self._counts, batch, report.counts)
 
 
 def reports_of(rows: "DataFrame") -> BatchReport:

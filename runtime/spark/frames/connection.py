@@ -138,10 +138,13 @@ class FrameSink:
         """Write the outputs once no task has failed; the other sink ends the batch."""
         persisted = rows.persist()
         try:
-            reports_of(persisted)
+            report = reports_of(persisted)
             for stream, schema in self._schemas.items():
                 frame = typed_frame(persisted, self._query.shipped, stream, schema)
                 write_output(self._query.plan, stream, self._frames, frame, batch, self._theirs)
+            if isinstance(self._inner, CountingSink):  # it has no more to ask of the rows
+                self._inner.count(report, batch)
+                return report
             return self._inner.run(persisted.where(f"level <> {FRAMES}"), batch)
         finally:
             persisted.unpersist()
