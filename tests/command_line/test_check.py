@@ -3,15 +3,20 @@
 import json
 import sys
 from contextlib import closing
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from engines.command_line import Fluvial
+from fluvial.dsl import Pipeline, count, tumbling
+from fluvial.planner import Settings, plan
+from fluvial.runtime.cli.commands.check import _stored_state
 from fluvial.runtime.kernel.time.border_watermarks import pack_trailer
+from fluvial.runtime.preflight.requirements import missing
 from fluvial.runtime.serdes.framing import head
-from fluvial.runtime.systems import LogSystem
+from fluvial.runtime.systems import KafkaSystem, LogSystem
 from generators.shop import record
 from kafka.schema_registry import schema_registry
 
@@ -102,6 +107,22 @@ def test_kept_state_with_another_meaning(fluvial: Fluvial, folder: Path, engine:
     assert ended.code == 3
     told = "✗ state: the stored state of window count has another meaning: windows: was tumbling 1 s, is tumbling 1 d\n"
     assert told in ended.out
+
+
+@pytest.mark.spark
+@needs_pyspark
+def test_state_that_spark_alone_reaches_is_said_not_to_be_looked_at() -> None:
+    if need := missing("spark"):
+        pytest.skip(f"{need.missing}: {need.remedy}")
+    pipeline = Pipeline("p")
+    words = pipeline.stream("words", key=str, value=str)
+    words.window(tumbling(timedelta(seconds=1)), count(), id="count").send_to("counts")
+    settings = Settings(state_dir="s3a://bucket/fluvial")
+    # No broker is asked.
+    (finding,) = _stored_state(plan(pipeline), "spark", KafkaSystem("127.0.0.1:1"), settings)
+    assert finding.text.startswith("state: what is stored in s3a://bucket/fluvial is not looked at: Spark alone")
+    assert finding.remedy == "a run compares it with the pipeline before it reads or writes any message"
+    assert finding.code == 0
 
 
 REMINDERS = """

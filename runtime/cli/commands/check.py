@@ -29,6 +29,7 @@ from ...preflight.other_engine import other_engine_warning
 from ...preflight.requirements import has_pyspark, missing
 from ...preflight.state_compatibility import refuse_changed, reset_command, undeclared_states
 from ...preflight.unsupported import caveats, limitations
+from ...state.pipeline_folder import remote_folder
 from ...systems.contract import ProducingSystem, StreamUse, System
 from ...systems.reads import read_to_ends
 from .type_check import foreign_classes
@@ -208,6 +209,13 @@ def _stored_state(plan: Plan, engine: EngineName, system: System, settings: Sett
     except FluvialError as error:
         yield Finding(f"state: {error}", error.exit_code)
     else:
+        if engine == "spark" and (url := remote_folder(settings)) is not None:
+            text = (
+                f"state: what is stored in {url} is not looked at: Spark alone reaches it, which a check does not start"
+            )
+            remedy = "a run compares it with the pipeline before it reads or writes any message"
+            yield Finding(text, remedy=remedy)
+            return
         operators = ", ".join(store.operator for store in plan.stores) or "queries"
         stored = f"a run can continue with the stored state of {operators}"
         yield Finding(f"state: {stored if records else f'nothing is stored yet of {operators}'}")
