@@ -10,8 +10,8 @@ from ..report import Histogram, Progress
 
 class ContainerRow(Struct, frozen=True, kw_only=True):
     """One container. `process` is the id of its process, `memory` is in bytes. `busy` is the fraction of time in
-    which its event loop was busy, since the overview before; `commit_seconds` is the mean duration of a commit. None if
-    not known."""
+    which its event loop was busy, since the overview before; `commit_seconds` is the mean duration of a commit. On
+    Spark `batch_tasks_done` of `batch_tasks` tasks of the present batch are done. None if not known."""
 
     container: str
     phase: str
@@ -22,6 +22,8 @@ class ContainerRow(Struct, frozen=True, kw_only=True):
     busy: float | None
     memory: int | None
     process: int | None = None
+    batch_tasks_done: int | None = None
+    batch_tasks: int | None = None
 
 
 class InputRow(Struct, frozen=True, kw_only=True):
@@ -98,6 +100,8 @@ def _container(progress: Progress, before: Progress | None) -> ContainerRow:
         busy=min(1.0, busy[""]) if busy else None,
         memory=progress.memory,
         process=progress.process,
+        batch_tasks_done=progress.batch_tasks_done,
+        batch_tasks=progress.batch_tasks,
     )
 
 

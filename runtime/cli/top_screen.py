@@ -16,12 +16,11 @@ UNKNOWN = "-"
 def screen(seen: Overview) -> RenderableType:
     """A run as tables: its containers, its inputs and outputs, its operators."""
     head = f"{seen.pipeline} on {seen.engine}: {plural(len(seen.containers), 'container')}"
+    titles = "container, process, phase, seconds, commits, commit time, in flight, busy, memory"
+    tasks = any(row.batch_tasks is not None for row in seen.containers)  # on Spark alone
     return Group(
         Text(head, style="bold"),
-        _table(
-            "container, process, phase, seconds, commits, commit time, in flight, busy, memory",
-            map(_container, seen.containers),
-        ),
+        _table(titles + ", tasks" * tasks, (_container(row)[: None if tasks else -1] for row in seen.containers)),
         _table("input, partitions, processed, per second, queued, lag, watermark", map(_input, seen.inputs)),
         _table("output, written, per second", map(_output, seen.outputs)),
         _table("operator, messages, per second, late, failed", map(_operator, seen.operators)),
@@ -34,7 +33,8 @@ def _container(row: ContainerRow) -> Sequence[str]:
     memory = UNKNOWN if row.memory is None else f"{row.memory / (1 << 20):,.0f} MiB"
     process = UNKNOWN if row.process is None else str(row.process)
     numbers = (f"{row.seconds:,.0f}", f"{row.commits:,}", took, f"{row.in_flight:,}")
-    return row.container, process, row.phase, *numbers, busy, memory
+    tasks = f"{row.batch_tasks_done:,} of {row.batch_tasks:,}" if row.batch_tasks else UNKNOWN
+    return row.container, process, row.phase, *numbers, busy, memory, tasks
 
 
 def _input(row: InputRow) -> Sequence[str]:

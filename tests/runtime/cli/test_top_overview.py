@@ -105,3 +105,13 @@ def test_what_is_not_known_is_left_open() -> None:
     assert text[0] == "p on spark: 1 container"
     assert text[3].split() == ["0", "-", "restoring", "0", "0", "-", "0", "-", "-"]
     assert text[6].split() == ["in", "1", "0", "0", "0", "-", "-"]
+
+
+def test_the_tasks_of_a_batch_have_a_column_on_spark_alone() -> None:
+    on_spark = Progress(phase="running", seconds=9.0, read=0, written=0, batch_tasks_done=3, batch_tasks=64)
+    titles, row = printed(overview([on_spark]))[2:4]
+    assert titles.split()[-1] == "tasks"
+    assert row.endswith("3 of 64")
+    between = Progress(phase="running", seconds=9.0, read=0, written=0, batch_tasks_done=0, batch_tasks=0)
+    assert printed(overview([between]))[3].endswith(" -")
+    assert printed(overview([container("0", 10, 1000)]))[2].endswith("memory")
