@@ -1,10 +1,10 @@
 """Gives a query more key buckets than its checkpoint has, by splitting each of them.
 
 The query goes on in a new checkpoint, whose sources begin where the old one has ended. Its first batch begins with the
-old state, read by Spark's own reader and split by bucket; before it is planned, all state is split once to see that it
-can be. That batch decides: before Spark has planned it the new checkpoint is nothing, and the next run begins it anew.
-From then on the new one counts; the old one, which nobody changes any more, is read again until the batch is done, and
-is removed by the run after that.
+old state, read by Spark's own reader and split by bucket; before it is planned, all state is read once to see that it
+can be split. That batch decides: before Spark has planned it the new checkpoint is nothing, and the next run begins it
+anew. From then on the new one counts; the old one, which nobody changes any more, is read again until the batch is
+done, and is removed by the run after that.
 """
 
 import logging
@@ -21,7 +21,7 @@ from ..atomic_file import make_path, read, write
 from ..key_buckets import KeyBuckets
 from ..lowering.lowering import levels
 from ..lowering.query_plan import BucketSplit, QueryPlan
-from ..worker.state_split import HeldBlobs, levels_in, split_state
+from ..worker.state_split import HeldBlobs, check_state, levels_in, split_state
 from .checkpoint_log import DONE, PLANNED, is_between_batches, last_batch, last_end_offsets
 from .checkpoint_record import QueryCheckpoint, remove_query
 from .connection import Connection
@@ -131,8 +131,8 @@ def first_state(session: "SparkSession", query: QueryPlan, level: int) -> "Group
 
 
 def check_split(session: "SparkSession", query: QueryPlan) -> None:
-    """Split the state once and keep nothing of it, as long as the first batch is not planned. Raises the error of a
-    bucket that cannot be split: the query can still go on with the old checkpoint."""
+    """Read the state once, as long as the first batch is not planned. Raises the error of a bucket that cannot be
+    split: the query can still go on with the old checkpoint."""
     split = query.split
     if split is None or last_batch(query.checkpoint, PLANNED) >= 0:
         return
@@ -157,7 +157,7 @@ def _splitter(
     split: BucketSplit, after: KeyBuckets, levels: Mapping[str, int], level: int | None, *, remedy: str = _START_OVER
 ) -> Callable[[pa.Table], pa.Table]:
     """What makes the blobs of one old bucket into those of new ones: none if it is of another level, by the `levels` of
-    stages. Without a level all are split, and none is kept. `remedy` is told of what cannot be split. Spark asks for
+    stages. Without a level all are checked, and none is split. `remedy` is told of what cannot be split. Spark asks for
     the types of a function, which a `partial` has not."""
 
     def split_rows(rows: pa.Table) -> pa.Table:
@@ -165,13 +165,12 @@ def _splitter(
         made: list[tuple[int, bytes, bytes]] = []
         bucket = split.before.of_label[rows["bucket"][0].as_py()]
         found = levels_in(blobs, bucket, levels, remedy=remedy)
-        if level is None or level in found:
-            states, producers, resets = split.states, split.producers, split.resets
-            parts = split_state(
-                blobs, bucket, split.before.count, after.count, states, producers, resets, remedy=remedy
-            )
-            if level is not None:
-                made = [(after.labels[new], name, data) for new, part in parts.items() for name, data in part.items()]
+        states, producers, resets, before = split.states, split.producers, split.resets, split.before.count
+        if level is None:
+            check_state(blobs, bucket, before, states, resets, remedy=remedy)
+        elif level in found:
+            parts = split_state(blobs, bucket, before, after.count, states, producers, resets, remedy=remedy)
+            made = [(after.labels[new], name, data) for new, part in parts.items() for name, data in part.items()]
         columns = zip(*made, strict=True) if made else [()] * len(_ARROW)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
         return pa.Table.from_arrays(arrays, schema=_ARROW)

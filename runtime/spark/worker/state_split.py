@@ -4,7 +4,7 @@ The new number is a multiple of the old one, so each new bucket has a part of th
 the entries of these keys, and with the positions of the old bucket: time has come as far for each of its keys.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from zlib import crc32
 
@@ -71,14 +71,8 @@ def split_state(
     pages.index.convert(producers)
     pages.reset(resets)
     changes: dict[int, list[Change]] = {new: [] for new in range(bucket, count, before)}
-    for prefix in [*pages.index.prefixes]:
-        operator, _, rest = prefix.partition(b"\0")
-        schema = states.get(operator.decode())
-        for entry, value in pages.scan(prefix):
-            key = None if schema is None else key_of_entry(schema, rest, entry)
-            if key is None or crc32(key) % before != bucket:
-                raise _foreign(operator.decode(), bucket, remedy)
-            changes[crc32(key) % count].append((prefix, entry, value))
+    for hashed, change in _hashed(pages, bucket, before, states, remedy):
+        changes[hashed % count].append(change)
     index = msgspec.structs.replace(
         pages.index, prefixes={}, shift=SHIFT, shared=1, shared_bytes=0, deltas=DeltaIndex()
     )
@@ -87,6 +81,37 @@ def split_state(
         found[new] = HeldBlobs({INDEX: _encode(index)})
         StatePages(found[new]).write(of_new)
     return found
+
+
+def check_state(
+    blobs: Blobs,
+    bucket: int,
+    before: int,
+    states: Mapping[str, StateSchema],
+    resets: Mapping[str, int] = MappingProxyType({}),
+    *,
+    remedy: str = "",
+) -> None:
+    """Raise the error of `split_state`, if it would raise one. Nothing is split."""
+    pages = StatePages(blobs)
+    pages.reset(resets)
+    for _ in _hashed(pages, bucket, before, states, remedy):
+        pass
+
+
+def _hashed(
+    pages: StatePages, bucket: int, before: int, states: Mapping[str, StateSchema], remedy: str
+) -> Iterator[tuple[int, Change]]:
+    """The entries of a bucket's state, each with the hash of its key."""
+    for prefix in [*pages.index.prefixes]:
+        operator, _, rest = prefix.partition(b"\0")
+        schema = states.get(operator.decode())
+        for entry, value in pages.scan(prefix):
+            key = None if schema is None else key_of_entry(schema, rest, entry)
+            hashed = None if key is None else crc32(key)
+            if hashed is None or hashed % before != bucket:
+                raise _foreign(operator.decode(), bucket, remedy)
+            yield hashed, (prefix, entry, value)
 
 
 def key_of_entry(schema: StateSchema, rest: bytes, entry: bytes) -> bytes | None:

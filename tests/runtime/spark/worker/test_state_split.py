@@ -10,7 +10,7 @@ from fluvial.planner.state_schema import StateSchema
 from fluvial.runtime.kernel.chunked_values import ChunkedValues
 from fluvial.runtime.kernel.operators.state_entries import under
 from fluvial.runtime.spark.worker.state_pages import StatePages
-from fluvial.runtime.spark.worker.state_split import HeldBlobs, key_of_entry, levels_in, split_state
+from fluvial.runtime.spark.worker.state_split import HeldBlobs, check_state, key_of_entry, levels_in, split_state
 
 WINDOW, SEEN = StateSchema(kind="window"), StateSchema(kind="deduplicate")
 PROCESS = StateSchema(kind="process", facts={"state one": "value", "state names": "map by str, with ttl"})
@@ -85,5 +85,12 @@ def test_state_of_a_stage_that_is_at_no_level_is_an_error() -> None:
 
 def test_an_entry_of_another_bucket_is_no_guess() -> None:
     blobs = held(1, [f"k{number}".encode() for number in range(9)])
-    error = error_of(lambda: split_state(blobs, 0, 3, 6, {"w": WINDOW}, {"in": 1}, remedy="go back"), SystemProblem)
-    assert_explains(error, "does not tell the key", None, "keys of this bucket", "go back")
+    for call in (
+        lambda: split_state(blobs, 0, 3, 6, {"w": WINDOW}, {"in": 1}, remedy="go back"),
+        lambda: check_state(blobs, 0, 3, {"w": WINDOW}, remedy="go back"),
+        lambda: check_state(blobs, 1, 3, {}, remedy="go back"),  # of no known operator
+    ):
+        error = error_of(call, SystemProblem)
+        assert_explains(error, "does not tell the key", None, "keys of this bucket", "go back")
+    check_state(blobs, 1, 3, {"w": WINDOW})
+    check_state(blobs, 1, 3, {}, {"w": 1})  # a reset has removed it
