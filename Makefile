@@ -67,10 +67,15 @@ test: setup bytecode broker-jars spark-jars ## run the tests but for faults and 
 test-all: setup bytecode broker-jars spark-jars ## run every test that takes no minutes, six lanes at a time
 	$(MAKE) --no-print-directory --jobs 6 --keep-going $(ALL_LANES)
 
+# To read all tests takes as long as a minute of them, so a lane reads those files alone that may hold what it runs.
+# tests/conftest.py refuses a test in another file.
+WITH = $(shell grep -rlw --include='test_*.py' $(1) tests | sort)
+IN_OTHER_LANES := tests/faults/% tests/properties/% tests/oracle/%
+
 # Two lanes on Spark that take as long as each other.
 CASES := tests/conformance tests/examples
 test-on-spark:
-	$(PYTEST) -m spark $(CASES:%=--ignore %) $(OWN_SPARK:%=--ignore %) 2>&1 | sed -u 's/^/on spark  | /'
+	$(PYTEST) -m spark $(filter-out $(CASES:%=%/%) $(OWN_SPARK),$(call WITH,mark.spark)) 2>&1 | sed -u 's/^/on spark  | /'
 
 test-cases-on-spark:
 	$(PYTEST) -m spark $(CASES) 2>&1 | sed -u 's/^/cases     | /'
@@ -94,7 +99,7 @@ test-for-users:
 
 EXAMPLES :=
 test-searches:
-	$(PYTEST) $(EXAMPLES) -m "hypothesis and not spark" $(ELSEWHERE) 2>&1 | sed -u 's/^/searches  | /'
+	$(PYTEST) $(EXAMPLES) -m "hypothesis and not spark" $(filter-out $(IN_OTHER_LANES),$(call WITH,hypothesis)) 2>&1 | sed -u 's/^/searches  | /'
 
 test-properties:
 	$(PYTEST) $(EXAMPLES) -m "not spark" tests/properties tests/oracle 2>&1 | sed -u 's/^/properties| /'

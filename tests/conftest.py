@@ -49,10 +49,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes minutes, unless it is asked for."""
+    refuse_what_no_lane_reads(items)
     long = [item for item in items if item.get_closest_marker("long")]
     if long and not config.getoption("--long"):
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+
+
+SAYS = {"spark": "mark.spark", "hypothesis": "hypothesis"}
+"""What a file says that has tests with a mark: the Makefile finds the files of a lane by it."""
+READ_AS_A_WHOLE = ("conformance", "examples")
+
+
+def refuse_what_no_lane_reads(items: list[pytest.Item]) -> None:
+    """Raise UsageError for a test whose mark the text of its file does not tell."""
+    marked = {(item.path, mark) for item in items for mark in SAYS if item.get_closest_marker(mark)}
+    for path, mark in sorted(marked):
+        if path.parent.name not in READ_AS_A_WHOLE and SAYS[mark] not in path.read_text():
+            raise pytest.UsageError(f"{path} has tests marked {mark}: write {SAYS[mark]} in it, or no lane finds them")
 
 
 ERRORS_ONLY = """
