@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import users_mypy
 from tests.docs.pages import PAGES, ROOT, Block, blocks
 
-CACHE = ROOT / ".mypy_cache" / "pages"
-"""Kept from run to run: checking all modules that the pages import takes a minute."""
+AS_A_PAGE = "# mypy: disable-error-code=no-redef, implicit-reexport"
+"""Said in each file of a page, so that all else is checked as users check it, with what the cache has of that."""
 
 STUB = """
 from google.protobuf.message import Message
@@ -62,7 +63,7 @@ def typed(page: Path, first: Block) -> str:
     taken = sorted(used & set(bound(ast.parse(first.code))) - set(bound(tree)))
     if taken:
         lines[0] = f"from visits import {', '.join(taken)}"
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, AS_A_PAGE, ""])
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def modules(tmp_path: Path) -> Path:
     """A folder with a module for each page that has code, and with the files that pages show."""
     shown = [block for page in PAGES for block in python_blocks(page) if block.file is not None]
     for block in shown:
-        (tmp_path / str(block.file)).write_text(block.code)
+        (tmp_path / str(block.file)).write_text(f"{block.code}\n{AS_A_PAGE}\n")
     (tmp_path / "click_pb2.pyi").write_text(STUB)
     (first,) = (block for block in shown if block.file == "visits.py")
     for page in PAGES:
@@ -84,7 +85,6 @@ def modules(tmp_path: Path) -> Path:
 def test_the_blocks_of_all_pages_are_typed(modules: Path) -> None:
     """The numbers of lines are those of the pages. A page may define a name again, for its blocks follow each other."""
     assert len(list(modules.glob("page_*.py"))) > 30
-    options = ("--strict", "--config-file=", "--implicit-reexport", "--disable-error-code=no-redef", "--no-pretty")
-    command = [sys.executable, "-m", "mypy", *options, f"--cache-dir={CACHE}", "."]
+    command = users_mypy.command(sys.executable, ".")
     done = subprocess.run(command, cwd=modules, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,17 +7,19 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+
+import users_mypy
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = Path(__file__).parent / "samples"
 BAD = re.compile(r"# BAD ([\w,-]+) ([\w,]+): ")
 
-Codes = dict[int, set[str]]
-"""The codes of errors by line."""
+Codes = dict[tuple[str, int], set[str]]
+"""The codes of errors, by file and line."""
 
 FINDING = (0, 1)
 """The exit codes of a type checker: that of one that finds errors is 1."""
@@ -34,51 +36,39 @@ def run(*command: str | Path, folder: Path, codes: tuple[int, ...] = (0,)) -> st
     return ran.stdout
 
 
-def mypy(python: Path, file: Path) -> Codes:
-    options = ("--strict", "--config-file=", f"--python-executable={python}", "--show-error-codes", "--no-pretty")
-    text = run(
-        sys.executable,
-        "-m",
-        "mypy",
-        *options,
-        f"--cache-dir={file.parent / 'cache'}",
-        file,
-        folder=file.parent,
-        codes=FINDING,
-    )
+def mypy(python: Path, folder: Path) -> Codes:
+    text = run(*users_mypy.command(python, *folder.glob("*.py")), folder=folder, codes=FINDING)
     found: Codes = {}
-    for line, code in re.findall(rf"^{file.name}:(\d+): error: .*\[([\w-]+)\]$", text, re.MULTILINE):
-        found.setdefault(int(line), set()).add(code)
+    for file, line, code in re.findall(r"^(\w+\.py):(\d+): error: .*\[([\w-]+)\]$", text, re.MULTILINE):
+        found.setdefault((file, int(line)), set()).add(code)
     assert text.count(": error:") == sum("error:" in line for line in text.splitlines()), text
     return found
 
 
-def pyright(python: Path, file: Path) -> Codes:
-    text = run(
-        sys.executable,
-        "-m",
-        "pyright",
-        "--outputjson",
-        f"--pythonpath={python}",
-        file,
-        folder=file.parent,
-        codes=FINDING,
-    )
+def pyright(python: Path, folder: Path) -> Codes:
+    options = ("--outputjson", f"--pythonpath={python}")
+    text = run(sys.executable, "-m", "pyright", *options, *folder.glob("*.py"), folder=folder, codes=FINDING)
     found: Codes = {}
     for told in json.loads(text)["generalDiagnostics"]:
         if told["severity"] == "error":
-            found.setdefault(told["range"]["start"]["line"] + 1, set()).add(told.get("rule", "syntax"))
+            place = (Path(told["file"]).name, told["range"]["start"]["line"] + 1)
+            found.setdefault(place, set()).add(told.get("rule", "syntax"))
     return found
 
 
 CHECKERS: Mapping[str, Callable[[Path, Path], Codes]] = {"mypy": mypy, "pyright": pyright}
 
 
-def wanted(file: Path, checker: str) -> Codes:
-    """What the marks of a file say that a checker finds."""
+def wanted(folder: Path, checker: str) -> Codes:
+    """What the marks of a folder's files say that a checker finds."""
     place = list(CHECKERS).index(checker)
-    marks = {number: BAD.search(line) for number, line in enumerate(file.read_text().splitlines(), 1)}
-    return {number: set(mark.groups()[place].split(",")) for number, mark in marks.items() if mark}
+    lines = {(file.name, at): line for file in folder.glob("*.py") for at, line in numbered(file)}
+    marks = {at: BAD.search(line) for at, line in lines.items()}
+    return {at: set(mark.groups()[place].split(",")) for at, mark in marks.items() if mark}
+
+
+def numbered(file: Path) -> Iterator[tuple[int, str]]:
+    return enumerate(file.read_text().splitlines(), 1)
 
 
 def environment(folder: Path, wheel: Path) -> Path:
@@ -121,35 +111,37 @@ def of_the_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment(tmp_path_factory.mktemp("environment") / "venv", wheel)
 
 
-@pytest.fixture(params=["misuse.py", "chains.py"])
-def sample(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A user's file, outside the repository."""
-    return Path(shutil.copy(SAMPLES / request.param, tmp_path))
+@pytest.fixture
+def misuse(tmp_path: Path) -> Path:
+    """A folder outside the repository, with a user's file that has every error."""
+    folder = tmp_path / "misuse"
+    folder.mkdir()
+    shutil.copy(SAMPLES / "misuse.py", folder)
+    return folder
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_checkers_find_what_is_marked_and_nothing_else(of_the_wheel: Path, sample: Path, checker: str) -> None:
-    assert CHECKERS[checker](of_the_wheel, sample) == wanted(sample, checker)
+def test_checkers_find_what_is_marked_and_nothing_else(of_the_wheel: Path, misuse: Path, checker: str) -> None:
+    shutil.copy(SAMPLES / "chains.py", misuse)
+    assert CHECKERS[checker](of_the_wheel, misuse) == wanted(misuse, checker)
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_a_file_outside_the_repository_is_checked_in_the_environment_of_make_setup(
-    tmp_path: Path, checker: str
+def test_a_file_outside_the_repository_is_checked_in_the_environment_of_make_setup(misuse: Path, checker: str) -> None:
+    assert CHECKERS[checker](Path(sys.executable), misuse) == wanted(misuse, checker)
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_these_tests_would_notice_a_getattr_that_checkers_see(
+    wheel: Path, tmp_path: Path, misuse: Path, checker: str
 ) -> None:
-    file = Path(shutil.copy(SAMPLES / "misuse.py", tmp_path))
-    assert CHECKERS[checker](Path(sys.executable), file) == wanted(file, checker)
-
-
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_these_tests_would_notice_a_getattr_that_checkers_see(wheel: Path, tmp_path: Path, checker: str) -> None:
     python = environment(tmp_path / "venv", wheel)
     for module in ("dsl/stream.py", "runtime/__init__.py", "runtime/serdes/__init__.py"):
         code = installed(python) / module
         hidden = code.read_text()
         assert hidden.count("if not TYPE_CHECKING:") == 1
         code.write_text(hidden.replace("if not TYPE_CHECKING:", "if True:"))
-    file = Path(shutil.copy(SAMPLES / "misuse.py", tmp_path))
-    missed = wanted(file, checker).keys() - CHECKERS[checker](python, file).keys()
-    lines = [file.read_text().splitlines()[number - 1] for number in missed]
+    missed = wanted(misuse, checker).keys() - CHECKERS[checker](python, misuse).keys()
+    lines = [line for at, line in numbered(misuse / "misuse.py") if ("misuse.py", at) in missed]
     for word in (".windwo(", ".fliter(", "unkeyed.window(", " rnu ", " arvo "):
         assert any(word in line for line in lines), word
