@@ -1,18 +1,21 @@
 """A real Kafka broker, alone on this machine: for tests, benchmarks, and `make broker`."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 from base64 import urlsafe_b64encode
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import SystemRandom
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
+from zlib import crc32
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -23,6 +26,9 @@ from kafka.broker_jars import BROKER, CLASSES, BrokerProblem, java
 from waiting import wait_until
 
 PROPERTIES = Path(__file__).parents[2] / "kafka" / "server.properties"
+
+FORMATTED = BROKER.folder / f"formatted-{crc32(PROPERTIES.read_bytes()):x}"
+"""The data of a broker with these properties that has not started yet."""
 
 SECONDS_TO_START = 60.0
 SECONDS_TO_STOP = 30.0
@@ -187,11 +193,22 @@ class Broker:
         clients, controller = free_ports(2)
         filled = PROPERTIES.read_text().format(clients=clients, controller=controller, data=self._data)
         self._properties.write_text(filled)
+        if FORMATTED.exists():
+            shutil.copytree(FORMATTED, self._data, dirs_exist_ok=True)
+            return
         words = ("kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(self._properties))
         with self.output.open("ab") as output:
             done = subprocess.run(self._java(*words), stdout=output, stderr=output, check=False)
         if done.returncode:
             raise BrokerProblem(self._with_tail("the broker's folder could not be formatted"))
+        self._keep_formatted()
+
+    def _keep_formatted(self) -> None:
+        """Keep what it has begun with for others, whose folders are the same: to format one takes a Java of its own."""
+        with TemporaryDirectory(dir=FORMATTED.parent) as folder:
+            copy = shutil.copytree(self._data, Path(folder) / "data")
+            with suppress(OSError):  # another broker has kept its own meanwhile
+                copy.rename(FORMATTED)
 
     def _refuse_a_second(self) -> None:
         host, _, port = self.address.partition(":")
