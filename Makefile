@@ -159,6 +159,7 @@ broker-jars: setup ## let Maven bring the Kafka broker of the tests; does nothin
 spark-jars: setup ## let Maven bring Spark's connector to Kafka for tests and benchmarks; does nothing where that is done
 	PYTHONPATH=tests/support $(BIN)/python -m kafka.broker_jars spark
 	PYTHONPATH=tests/support $(BIN)/python -m engines.spark_home
+	PYTHONPATH=tests/support $(BIN)/python -m engines.spark_classes >/dev/null
 
 LINTERS := style format-check mypy pyright arrows subjects
 .PHONY: lint $(LINTERS)

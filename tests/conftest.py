@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from engines.spark_home import spark_home
+from engines.spark_home import java_options, spark_home
 from engines.standalone_cluster import StandaloneCluster
 from fluvial.runtime.preflight.requirements import missing
 from generators.how_many import AT_LENGTH, FEW, QUICK
@@ -27,8 +27,8 @@ USUAL = "ci" if os.environ.get("CI") else "dev"
 settings.register_profile("quick", settings.get_profile(USUAL), max_examples=FEW)
 settings.load_profile(USUAL)
 
-for name in ("SPARK_SUBMIT_OPTS", "KAFKA_OPTS"):
-    os.environ.setdefault(name, SHORT_LIVED)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
+os.environ.setdefault("KAFKA_OPTS", SHORT_LIVED)
 if (home := spark_home()) is not None:
     os.environ.setdefault("SPARK_HOME", str(home))  # for programs that tests start, too
 

@@ -11,11 +11,14 @@ from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 from fluvial.runtime.spark.query.spark_home import unpacked_home
-from kafka.broker_jars import ROOT, BrokerProblem, Jars, lacking
+from kafka.broker_jars import ROOT, SHORT_LIVED, BrokerProblem, Jars, lacking
 
 FILES = Jars(ROOT / "tests" / "spark_home" / "pom.xml", ROOT / ".kafka" / "spark-files")
 HOME = ROOT / ".kafka" / "spark-home"
 """Always the same: Java goes by the names of jars where it looks whether an archive of classes is of them."""
+
+CLASSES = HOME.with_name("spark-classes.jsa")
+"""What `spark_classes` makes of it."""
 
 _SETTINGS = {
     "fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
@@ -36,6 +39,12 @@ def _of(home: Path) -> Path | None:
     return (home / "bin").resolve() if (home / "bin").exists() else None
 
 
+def java_options() -> str:
+    """With what tests start the Java of Spark. From another home it would say that the archive is not of its jars."""
+    archive = f"-XX:SharedArchiveFile={CLASSES} -Xlog:cds=off,cds+dynamic=off"
+    return f"{SHORT_LIVED} {archive}" if CLASSES.exists() else SHORT_LIVED
+
+
 def make() -> None:
     """Make the home, where it is not there."""
     home = unpacked_home()
@@ -52,6 +61,7 @@ def make() -> None:
             (made / "jars" / entry.name).symlink_to(entry)
         with ZipFile(made / "jars" / "settings.jar", "w") as jar:
             jar.writestr("core-site.xml", _core_site())
+        CLASSES.unlink(missing_ok=True)
         shutil.rmtree(HOME, ignore_errors=True)
         made.rename(HOME)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from engines.spark_home import spark_home
+from engines.spark_home import java_options, spark_home
 from kafka.broker import free_ports
-from kafka.broker_jars import SHORT_LIVED, java
+from kafka.broker_jars import java
 from waiting import wait_until
 
 SECONDS_TO_START = 60.0
@@ -98,7 +98,7 @@ class StandaloneCluster:
         assert home is not None
         # As Spark's own scripts say it; without the version its workers find no jars for executors.
         told = {**os.environ, **self.environment, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"}
-        command = [java(), *SHORT_LIVED.split(), "-Xmx256m", "-cp", f"{home}/jars/*", program, *arguments]
+        command = [java(), *java_options().split(), "-Xmx256m", "-cp", f"{home}/jars/*", program, *arguments]
         with self._log(name).open("wb") as log:
             self._processes[name] = subprocess.Popen(
                 command, env=told, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

@@ -18,13 +18,14 @@ from msgspec import json
 from engines import cluster_pipelines
 from engines.cluster_pipelines import PIPELINES, Order
 from engines.namespaces import Namespace
+from engines.spark_home import java_options
 from engines.standalone_cluster import StandaloneCluster, below, command
 from engines.targets import outputs_of
 from faults.deaths import ENVIRONMENT
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.kafka import BatchMarkers, Cluster
 from kafka.broker import Broker
-from kafka.broker_jars import SHORT_LIVED, connector_jars
+from kafka.broker_jars import connector_jars
 from oracle.interpreter import Outputs
 from waiting import wait_until
 
@@ -34,7 +35,7 @@ SMALL = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.cores.max": "2",
-    "spark.executor.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": java_options(),
 }
 """An executor on each of two workers. Each core more takes one more process of Python for each kind of task."""
 
