@@ -44,7 +44,7 @@ def log_with(folder: Path) -> LogSystem:
     return system
 
 
-SMALL_BATCHES = Settings(spark_buckets=2, spark_shuffle_partitions=2, spark_batch_records=5)
+SMALL_BATCHES = Settings(spark_buckets=2, spark_shuffle_partitions=2, spark_batch_records=20)
 
 
 class Client:
@@ -109,7 +109,7 @@ def test_a_worker_opens_a_client_once_for_all_batches_levels_and_buckets(tmp_pat
     assert sorted(value or b"" for _, value, _, _ in contents(system, "doubled")) == twice
     assert sorted(value or b"" for _, value, _, _ in contents(system, "again")) == twice
     assert len(contents(system, "panes")) == 3
-    assert report.checkpoints >= 6  # so many batches
+    assert report.checkpoints >= 3  # so many batches
     openings, workers = noted(notes, "open"), set(noted(notes, "call"))
     assert sorted(openings) == sorted(workers)
 

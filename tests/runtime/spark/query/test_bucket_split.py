@@ -166,9 +166,8 @@ def test_all_that_is_kept_goes_on_in_more_buckets_also_after_a_kill(
     shutil.rmtree(after / "spark" / DONE)
     runs.once(None, None)
     assert before in runs.queries, "the state of the old checkpoint is needed until the batch is done"
-    runs.once(8, 300)
+    runs.once(8, 300, "end")
     assert runs.buckets() == [8], "the old checkpoint stayed"
-    runs.once(None, None, "end")
     assert runs.written() == unsplit(tmp_path, (0, 150, 300))
 
 
