@@ -55,9 +55,13 @@ def open_file(file: str | Path, flags: int) -> int:
 
 
 def write_file(file: Path, data: bytes) -> None:
-    """Write a file. Raises OSError."""
-    with open(open_file(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as opened:
-        opened.write(data)
+    """Write a file. Raises OSError, which names the file, as that of a full disk does not by itself."""
+    try:
+        with open(open_file(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as opened:
+            opened.write(data)
+    except OSError as error:
+        error.filename = error.filename or str(file)
+        raise
 
 
 def check_owner(path: Path) -> None:

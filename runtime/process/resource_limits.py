@@ -4,14 +4,16 @@ import errno
 import os
 import re
 import selectors
+import shutil
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from ...dsl.errors import SystemProblem
 from ...dsl.validation import explain
 
-_FREE_DISK = "free space on the disk that this path is on, or raise the quota"
+_FREE_DISK = "free space on that disk, or raise the quota"
 _MORE_FILES = "raise the limit of open files (ulimit -n), or spread the tasks over more containers"
 _REMEDIES: Mapping[int, str] = {
     errno.ENOSPC: _FREE_DISK,
@@ -24,6 +26,7 @@ _REMEDIES: Mapping[int, str] = {
 """What to do, by the number of the error."""
 _BY_TEXT: Mapping[str, int] = {os.strerror(number).lower(): number for number in _REMEDIES}
 _TEXTS = re.compile("|".join(map(re.escape, _BY_TEXT)))
+_FULL = re.compile("|".join(os.strerror(number).lower() for number in (errno.ENOSPC, errno.EDQUOT)))
 _IN_RUST = re.compile(r".* \(os error (\d+)\)", re.DOTALL)
 """The text of an operating system's error from a library in Rust: only the text has the number of the error."""
 
@@ -71,3 +74,27 @@ def exhaustion_explained() -> Iterator[None]:
         if remedy_for(error) is None:
             raise
         raise exhausted(error) from error
+
+
+@contextmanager
+def full_disks_told(folders: Sequence[Path]) -> Iterator[None]:
+    """Add to an error that says that a disk is full how much room there is on the disk of each of these folders.
+    Processes of others, and Python where it writes to an open file, do not say where they have written to."""
+    try:
+        yield
+    except SystemProblem as error:
+        if _FULL.search(str(error).lower()) is None:
+            raise
+        raise type(error)(f"{error}\n  room now: {'; '.join(_rooms(folders))}") from error
+
+
+def _rooms(folders: Sequence[Path]) -> Iterator[str]:
+    """The room on the disk of each folder, those that are made only later included; a disk is told once."""
+    told: set[int] = set()
+    for folder in folders:
+        with suppress(OSError):
+            there = next(part for part in (folder, *folder.absolute().parents) if part.exists())
+            if (disk := there.stat().st_dev) not in told:
+                told.add(disk)
+                usage = shutil.disk_usage(there)
+                yield f"{usage.free >> 20:,} of {usage.total >> 20:,} MiB for {folder}"

@@ -1,8 +1,8 @@
 """The Spark engine: lowers a plan to Structured Streaming queries, runs them, and reports."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..preflight.input_streams import InputStreamMonitor
 from ..preflight.state_compatibility import reset_command
 from ..preflight.unsupported import limitations
 from ..process.interruptions import interruptions_raised
-from ..process.resource_limits import exhaustion_explained
+from ..process.resource_limits import exhaustion_explained, full_disks_told
 from ..process.signals import stop_signals
 from ..process.stop_request import Stopped
 from ..report import OnProgress, Report
@@ -46,7 +46,7 @@ from .query.input_offsets import input_ends
 from .query.java_process import java_end_explained
 from .query.progress import QueryMonitor
 from .query.query import of_one_run, prepare, start_query, times_of
-from .query.session import STATE_OF_FRAMES, session_for
+from .query.session import STATE_OF_FRAMES, local_folders, session_for
 from .query.supervision import run_queries
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def run(
         # Those of all queries, before any record is written, and where that is possible before Spark starts.
         if claimed is not None:
             _checked(plan, connection, claimed, settings)
-        with session_for(session_of(frames, spark)) as session:
+        with _session(session_of(frames, spark), claimed) as session:
             root = _opened(local, plan, connection, session, settings)
             schemas = output_schemas(plan, frames)
             connection = _with_frames(connection, frames, schemas, session, users_session(frames, spark))
@@ -102,6 +102,14 @@ def run(
                     _run_until(part, queries, connection, session, settings, monitor)
             monitor.finish()
     return Report(pipeline=plan.name, engine="spark", seconds=0.0) if monitor is None else monitor.report()
+
+
+@contextmanager
+def _session(spark: Any, claimed: Path | None) -> Iterator["SparkSession"]:
+    """The session of a run. An error of a full disk tells of those that the run writes to."""
+    own = [] if claimed is None else [claimed]
+    with session_for(spark) as session, full_disks_told([*own, *local_folders(session)]):
+        yield session
 
 
 def _with_frames(

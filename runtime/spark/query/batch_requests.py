@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ...process.clock import wall_clock
+from ...process.data_files import write_file
 
 NEVER = 1 << 62
 
@@ -38,7 +39,7 @@ class BatchRequests:
         """Ask for a batch from a processing time on, in place of what was asked for before."""
         self._number += 1
         new = Path(f"{self.file}.new")
-        new.write_bytes(msgspec.json.encode(BatchRequest(self._number, since, self._left())))
+        write_file(new, msgspec.json.encode(BatchRequest(self._number, since, self._left())))
         new.replace(self.file)
 
     def close(self) -> None:

@@ -212,6 +212,13 @@ def _java_log() -> Iterator[tuple[int, Path]]:
         os.close(log)
 
 
+def local_folders(session: SparkSession) -> list[Path]:
+    """The folders on this machine where Spark and its workers write what is gone with it: shuffles, and what does not
+    fit into memory."""
+    chosen = os.environ.get("SPARK_LOCAL_DIRS") or session.sparkContext.getConf().get("spark.local.dir") or ""
+    return [Path(folder) for folder in (*chosen.split(","), tempfile.gettempdir()) if folder]
+
+
 STATE_OF_FRAMES = ("spark.sql.streaming.stateStore.encodingFormat", "unsaferow")
 """What holds where DataFrames of the user's are read: Spark's own operators in them know no other format."""
 

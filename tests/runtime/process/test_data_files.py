@@ -8,6 +8,7 @@ import pytest
 
 from engines.targets import write
 from faults.foreign import make_foreign
+from faults.small_disks import small_disk
 from fluvial.dsl import Pipeline, SystemProblem, UsageError, count, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime import reset, run
@@ -155,3 +156,9 @@ def test_a_file_is_no_folder_to_be_made(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     with pytest.raises(NotADirectoryError, match="it is no folder"):
         make_folder(tmp_path / "state")
+
+
+def test_a_file_that_does_not_fit_on_its_disk_is_named(tmp_path: Path) -> None:
+    """Python's error of a write does not name the file by itself."""
+    with small_disk(tmp_path / "disk", 1) as disk, pytest.raises(OSError, match=r"No space left on device: .*whole"):
+        write_file(disk.folder / "whole", bytes(2 << 20))

@@ -2,11 +2,13 @@
 
 import errno
 import os
+import re
+from pathlib import Path
 
 import pytest
 
 from fluvial.dsl import SystemProblem
-from fluvial.runtime.process.resource_limits import exhaustion_explained, remedy_for
+from fluvial.runtime.process.resource_limits import exhaustion_explained, full_disks_told, remedy_for
 
 
 @pytest.mark.parametrize(
@@ -24,3 +26,18 @@ def test_what_the_machine_has_run_out_of_is_a_problem_with_a_remedy() -> None:
 def test_another_error_of_the_machine_stays_as_it_is() -> None:
     with pytest.raises(FileNotFoundError), exhaustion_explained():
         raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+
+def test_the_room_on_each_disk_is_told_beside_the_error_of_a_full_one(tmp_path: Path) -> None:
+    """Java does not say which file it could not write."""
+    later = tmp_path / "made" / "later"
+    with pytest.raises(SystemProblem) as raised, full_disks_told([later, tmp_path]):
+        raise SystemProblem("java.io.IOException: No space left on device")
+    first, second = str(raised.value).splitlines()
+    assert first == "java.io.IOException: No space left on device"
+    assert re.fullmatch(rf"  room now: [0-9,]+ of [0-9,]+ MiB for {re.escape(str(later))}", second)
+
+
+def test_another_error_says_nothing_of_disks(tmp_path: Path) -> None:
+    with pytest.raises(SystemProblem, match=r"\Ano broker\Z"), full_disks_told([tmp_path]):
+        raise SystemProblem("no broker")
