@@ -250,6 +250,19 @@ def test_a_full_disk_is_told_in_a_line() -> None:
     )
 
 
+def test_a_time_that_the_connector_to_kafka_cannot_read_is_told_with_its_message() -> None:
+    said = (
+        "org.apache.spark.sql.kafka010.KafkaIllegalStateException: Record at topic clicks partition 3 offset 7 has "
+        "timestamp value 4611686018427387904 that overflows when converting to Spark's microsecond-precision "
+        "TimestampType.\nKafka record timestamps must be in milliseconds"
+    )
+    run_all: Any = run_queries
+    with pytest.raises(SystemProblem) as raised:
+        run_all([lambda: Query(StreamingQueryException(said))], begun, STOPPABLE, Monitor(), PATIENCE)
+    at = "clicks [3] offset 7: its timestamp is 4611686018427387904"
+    assert_explains(raised.value, at, None, "ms since epoch", "message.timestamp.after.max.ms")
+
+
 def test_a_disk_that_is_full_before_a_query_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def full(*_: object) -> None:
         raise OSError(ENOSPC, "No space left on device")

@@ -161,6 +161,9 @@ _CONCURRENT = "CONCURRENT_STREAM_LOG_UPDATE"
 _GONE = "failOnDataLoss"
 """The option that Spark's connector to Kafka names in its error if messages are gone."""
 
+_TIME = re.compile(r"topic (\S+) partition (\d+) offset (\d+) has timestamp value (-?\d+) that overflows")
+"""What Spark's connector to Kafka says of a message whose time is no time in microseconds: ms above 2^63 / 1000."""
+
 
 def problem(error: Exception, starts: int) -> FluvialError:
     """Spark's error as one of ours. An error that was raised in a worker is in the text, as a Python traceback."""
@@ -178,6 +181,8 @@ def problem(error: Exception, starts: int) -> FluvialError:
         remedy = "remove the pipeline's folder of checkpoints on Spark, to start over with the messages that are left"
         wrong = f"messages are gone that were still to be read: {message.partition('Reason:')[2].strip() or message}"
         return SystemProblem(explain(wrong, "topics that keep messages until they are read", remedy))
+    if (found := _TIME.search(message)) is not None:
+        return _unreadable_time(*found.groups())
     if _TOO_SLOWLY in message:
         times = "once, and" if starts == 1 else f"{starts} times, and each time"
         wrong = f"the query on Spark was begun {times} a Python process was not up within {START_SECONDS} s"
@@ -197,6 +202,18 @@ def problem(error: Exception, starts: int) -> FluvialError:
     if _INCOMPLETE.search(message):
         return QueryFailed(lost_files(f"Spark cannot read its checkpoint: {message}"))
     return QueryFailed(f"the query on Spark has failed: {message}")
+
+
+def _unreadable_time(topic: str, partition: str, offset: str, time_ms: str) -> SystemProblem:
+    wrong = f"Spark's connector to Kafka cannot read the message at {topic} [{partition}] offset {offset}: its "
+    wrong += f"timestamp is {time_ms}"
+    expected = "ms since epoch, 9,223,372,036,854,775 at most"
+    remedy = (
+        "correct who writes such times, and have the topic refuse them by message.timestamp.after.max.ms; the local "
+        "engine reads this message, and Spark what comes behind it, once messages up to it and the pipeline's folder "
+        "of checkpoints are removed"
+    )
+    return SystemProblem(explain(wrong, expected, remedy))
 
 
 def python_problem(message: str) -> SystemProblem | None:
