@@ -6,7 +6,7 @@ upload or gives it up.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -29,6 +29,14 @@ _COPIES = (
     "spark.sql.streaming.checkpointFileManagerClass to "
     "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager, of the package spark-hadoop-cloud"
 )
+_REFUSALS: Mapping[str, str] = {
+    "SafeModeException": "wait until HDFS has left safe mode: hdfs dfsadmin -safemode get tells; then start again",
+    "AccessControlException": "let the user that Spark runs as write there, or set state_dir to another folder",
+    "AccessDeniedException": "let the user that Spark runs as write there, or set state_dir to another folder",
+    "QuotaExceededException": "raise the quota of the folder, or make room in it; then start again",
+}
+"""What to do where Hadoop refuses to write, by the class of its error."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -177,8 +185,21 @@ def _explained(place: str) -> Iterator[None]:
         name, text = java.getClass().getName(), java.getMessage()
         if name == "java.io.FileNotFoundException":
             raise FileNotFoundError(place) from None
-        first = str(text or name).partition("\n")[0]
-        wrong = f"Spark cannot use {place}: {name.rpartition('.')[2]}: {first}"
-        remedy = "correct state_dir; give Spark the file system's package by spark.jars.packages, and its access by "
-        remedy += "spark.hadoop.* settings"
-        raise SystemProblem(explain(wrong, "a folder on a file system that Spark reaches", remedy, place)) from error
+        raise unusable(place, name, str(text or name)) from error
+
+
+def unusable(place: object, name: str, text: str) -> SystemProblem:
+    """The error of a file system that does not do what a run needs: `name` is the class of the error in Java, `text`
+    its message."""
+    wrong = f"Spark cannot use {place}: {name.rpartition('.')[2]}: {text.splitlines()[0]}"
+    remedy = refusal_remedy(name)
+    if remedy is not None:
+        return SystemProblem(explain(wrong, "a folder that takes what is written there", remedy, place))
+    remedy = "correct state_dir; give Spark the file system's package by spark.jars.packages, and its access by "
+    remedy += "spark.hadoop.* settings"
+    return SystemProblem(explain(wrong, "a folder on a file system that Spark reaches", remedy, place))
+
+
+def refusal_remedy(text: str) -> str | None:
+    """What to do about a refusal of Hadoop's, the name of which is in this text; None if there is none."""
+    return next((remedy for name, remedy in _REFUSALS.items() if name in text), None)

@@ -206,6 +206,29 @@ def test_what_is_gone_from_a_checkpoint_is_told_with_the_way_out(told: str) -> N
     assert_explains(raised.value, wrong, None, expected, "fluvial reset --all")
 
 
+def failed_by(cause: str) -> SystemProblem:
+    """The error of a run in which Spark could not read state, for this reason."""
+    told = f"{IN_A_BATCH.format(CANNOT_LOAD)}\n\tat org.X(X.scala:1)\nCaused by: {cause}\n\tat org.Y(Y.java:2)"
+    run_all: Any = run_queries
+    with pytest.raises(SystemProblem) as raised:
+        run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Monitor(), PATIENCE)
+    return raised.value
+
+
+def test_a_file_system_that_refuses_to_write_is_no_lost_checkpoint() -> None:
+    kind = "org.apache.hadoop.hdfs.server.namenode.SafeModeException"
+    error = failed_by(
+        f"org.apache.hadoop.ipc.RemoteException({kind}): Cannot create file /x. Name node is in safe mode."
+    )
+    assert_explains(error, "refuses what Spark writes", None, "takes what is written", "safe mode")
+    assert "reset" not in str(error)
+
+
+def test_state_that_cannot_be_read_is_told_with_its_reason_and_a_try_before_a_reset() -> None:
+    error = failed_by("java.net.ConnectException: Connection refused")
+    assert_explains(error, "state.  SQLSTATE: 58030: java.net.ConnectException", None, "the files", "start again, if")
+
+
 def test_a_second_run_of_a_pipeline_is_told() -> None:
     run_all: Any = run_queries
     told = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 3."

@@ -18,6 +18,7 @@ from ....dsl.errors import FluvialError, SystemProblem
 from ....dsl.validation import explain
 from ...process.resource_limits import exhausted, remedy_for
 from ...process.run_control import RUN_CONTROL
+from ..hadoop_path import refusal_remedy
 from ..lowering.query_plan import QueryPlan
 from ..worker.error_texts import LASTING, lost_files
 from .batch_sizing import BatchSizer
@@ -155,6 +156,12 @@ _INCOMPLETE = re.compile(
 )
 """What Spark says of a checkpoint of which files are gone or cut: names of its errors, and texts where it has none."""
 
+_ANY_REASON = "CANNOT_LOAD_STATE_STORE.UNCATEGORIZED"
+"""What Spark says of state that it could not read for any reason that it does not know, such as a file system that is
+away for a time."""
+
+_CAUSED = "Caused by: "
+
 _CONCURRENT = "CONCURRENT_STREAM_LOG_UPDATE"
 """Spark's error if two runs plan or commit the same batch."""
 
@@ -181,6 +188,9 @@ def problem(error: Exception, starts: int) -> FluvialError:
         remedy = "remove the pipeline's folder of checkpoints on Spark, to start over with the messages that are left"
         wrong = f"messages are gone that were still to be read: {message.partition('Reason:')[2].strip() or message}"
         return SystemProblem(explain(wrong, "topics that keep messages until they are read", remedy))
+    if (refused := refusal_remedy(_cause(text))) is not None:
+        wrong = f"the file system of the checkpoint refuses what Spark writes: {_cause(text)}"
+        return SystemProblem(explain(wrong, "a folder that takes what is written there", refused))
     if (found := _TIME.search(message)) is not None:
         return _unreadable_time(*found.groups())
     if _TOO_SLOWLY in message:
@@ -200,8 +210,21 @@ def problem(error: Exception, starts: int) -> FluvialError:
     if (without_python := python_problem(message)) is not None:
         return without_python
     if _INCOMPLETE.search(message):
-        return QueryFailed(lost_files(f"Spark cannot read its checkpoint: {message}"))
+        return _unreadable(message, _cause(text))
     return QueryFailed(f"the query on Spark has failed: {message}")
+
+
+def _cause(text: str) -> str:
+    """The first cause of a Java error, as its traceback has it; empty where that has none."""
+    causes = [line.strip() for line in text.splitlines() if line.lstrip().startswith(_CAUSED)]
+    return causes[-1].removeprefix(_CAUSED) if causes else ""
+
+
+def _unreadable(message: str, cause: str) -> QueryFailed:
+    """The error of a checkpoint that Spark cannot read, where Spark may not have seen whether that lasts."""
+    said = f"{message}: {cause}" if cause and cause not in message else message
+    before = "start again, if its file system was out of reach for a time; else " if _ANY_REASON in message else ""
+    return QueryFailed(lost_files(f"Spark cannot read its checkpoint: {said}", before))
 
 
 def _unreadable_time(topic: str, partition: str, offset: str, time_ms: str) -> SystemProblem:

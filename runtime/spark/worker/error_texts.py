@@ -50,10 +50,11 @@ def failures_as_rows(
         yield made(failure_rows(error, outputs))
 
 
-def lost_files(wrong: str) -> str:
-    """The text of an error of a checkpoint that lacks files, or parts of them."""
+def lost_files(wrong: str, before: str = "") -> str:
+    """The text of an error of a checkpoint that lacks files, or parts of them. What is to be tried `before` that comes
+    first."""
     remedy = (
-        "restore the checkpoint from a copy, on the embedded log together with the log, or start over with "
+        f"{before}restore the checkpoint from a copy, on the embedded log together with the log, or start over with "
         "fluvial reset --all"
     )
     return explain(wrong, "the files of the checkpoint as the last run left them", remedy)

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 from explained import assert_explains
 from fluvial.dsl import SystemProblem
 from fluvial.runtime.spark.atomic_file import make_path, remove_path, write
-from fluvial.runtime.spark.hadoop_path import HadoopPath, copies_objects
+from fluvial.runtime.spark.hadoop_path import HadoopPath, copies_objects, unusable
 from fluvial.runtime.state.checkpoint_path import CheckpointPath, children
 
 if TYPE_CHECKING:
@@ -98,3 +98,18 @@ def test_a_folder_that_cannot_be_written_is_told(spark: "SparkSession", tmp_path
     (tmp_path / "file").touch()
     with pytest.raises(SystemProblem, match="Spark cannot use file:"):
         write(HadoopPath.of(spark, f"file://{tmp_path}/file/folder") / "record", b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "safemode get"),
+        ("org.apache.hadoop.security.AccessControlException", "let the user"),
+        ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "raise the quota"),
+    ],
+)
+def test_what_a_file_system_refuses_for_now_is_told_with_what_ends_that(name: str, remedy: str) -> None:
+    error = unusable("hdfs://host/folder", name, "refused\n\tat org.apache.hadoop")
+    wrong = f"Spark cannot use hdfs://host/folder: {name.rpartition('.')[2]}: refused"
+    assert_explains(error, wrong, None, "a folder that takes", remedy)
+    assert "state_dir; give" not in str(error)
