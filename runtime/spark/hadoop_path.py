@@ -6,6 +6,7 @@ upload or gives it up.
 """
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,13 +30,16 @@ _COPIES = (
     "spark.sql.streaming.checkpointFileManagerClass to "
     "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager, of the package spark-hadoop-cloud"
 )
+_NO_RIGHT = "let the user that Spark runs as write there, or set state_dir to another folder"
 _REFUSALS: Mapping[str, str] = {
-    "SafeModeException": "wait until HDFS has left safe mode: hdfs dfsadmin -safemode get tells; then start again",
-    "AccessControlException": "let the user that Spark runs as write there, or set state_dir to another folder",
-    "AccessDeniedException": "let the user that Spark runs as write there, or set state_dir to another folder",
-    "QuotaExceededException": "raise the quota of the folder, or make room in it; then start again",
+    "SafeModeException|Name node is in safe mode": (
+        "wait until HDFS has left safe mode: hdfs dfsadmin -safemode get tells; then start again"
+    ),
+    "AccessControlException|Permission denied: user=": _NO_RIGHT,
+    "AccessDeniedException": _NO_RIGHT,
+    "QuotaExceededException|quota of .* is exceeded": "raise the quota of the folder, or make room; then start again",
 }
-"""What to do where Hadoop refuses to write, by the class of its error."""
+"""What to do where Hadoop refuses to write, by the class of its error or by its text. Spark tells one or the other."""
 
 _log = logging.getLogger(__name__)
 
@@ -201,5 +205,5 @@ def unusable(place: object, name: str, text: str) -> SystemProblem:
 
 
 def refusal_remedy(text: str) -> str | None:
-    """What to do about a refusal of Hadoop's, the name of which is in this text; None if there is none."""
-    return next((remedy for name, remedy in _REFUSALS.items() if name in text), None)
+    """What to do about a refusal of Hadoop's that this text tells; None if it tells none."""
+    return next((remedy for said, remedy in _REFUSALS.items() if re.search(said, text)), None)

@@ -206,26 +206,35 @@ def test_what_is_gone_from_a_checkpoint_is_told_with_the_way_out(told: str) -> N
     assert_explains(raised.value, wrong, None, expected, "fluvial reset --all")
 
 
-def failed_by(cause: str) -> SystemProblem:
-    """The error of a run in which Spark could not read state, for this reason."""
-    told = f"{IN_A_BATCH.format(CANNOT_LOAD)}\n\tat org.X(X.scala:1)\nCaused by: {cause}\n\tat org.Y(Y.java:2)"
+def failed(told: str) -> SystemProblem:
+    """The error of a run of which Spark says this."""
     run_all: Any = run_queries
     with pytest.raises(SystemProblem) as raised:
         run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Monitor(), PATIENCE)
     return raised.value
 
 
-def test_a_file_system_that_refuses_to_write_is_no_lost_checkpoint() -> None:
-    kind = "org.apache.hadoop.hdfs.server.namenode.SafeModeException"
-    error = failed_by(
-        f"org.apache.hadoop.ipc.RemoteException({kind}): Cannot create file /x. Name node is in safe mode."
-    )
-    assert_explains(error, "refuses what Spark writes", None, "takes what is written", "safe mode")
+UNREAD = f"{IN_A_BATCH.format(CANNOT_LOAD)}\n\tat org.X(X.scala:1)\nCaused by: {{}}\n\tat org.Y(Y.java:2)"
+SAFE_MODE = "org.apache.hadoop.ipc.RemoteException(org.apache.hadoop.hdfs.server.namenode.SafeModeException): No file."
+
+
+@pytest.mark.parametrize(
+    ("told", "remedy"),
+    [
+        (UNREAD.format(SAFE_MODE), "has left safe mode"),
+        ("Cannot complete file /x/commits/0. Name node is in safe mode.\nIt was turned on manually.", "safe mode"),
+        ("Permission denied: user=ada, access=WRITE, inode=/x", "let the user"),
+        ("The DiskSpace quota of /x is exceeded: quota = 1 B", "raise the quota"),
+    ],
+)
+def test_a_file_system_that_refuses_to_write_is_no_lost_checkpoint(told: str, remedy: str) -> None:
+    error = failed(told)
+    assert_explains(error, "refuses what Spark writes", None, "takes what is written", remedy)
     assert "reset" not in str(error)
 
 
 def test_state_that_cannot_be_read_is_told_with_its_reason_and_a_try_before_a_reset() -> None:
-    error = failed_by("java.net.ConnectException: Connection refused")
+    error = failed(UNREAD.format("java.net.ConnectException: Connection refused"))
     assert_explains(error, "state.  SQLSTATE: 58030: java.net.ConnectException", None, "the files", "start again, if")
 
 

@@ -188,9 +188,10 @@ def problem(error: Exception, starts: int) -> FluvialError:
         remedy = "remove the pipeline's folder of checkpoints on Spark, to start over with the messages that are left"
         wrong = f"messages are gone that were still to be read: {message.partition('Reason:')[2].strip() or message}"
         return SystemProblem(explain(wrong, "topics that keep messages until they are read", remedy))
-    if (refused := refusal_remedy(_cause(text))) is not None:
-        wrong = f"the file system of the checkpoint refuses what Spark writes: {_cause(text)}"
-        return SystemProblem(explain(wrong, "a folder that takes what is written there", refused))
+    for said in (_cause(text), message):
+        if (refused := refusal_remedy(said)) is not None:
+            wrong = f"the file system of the checkpoint refuses what Spark writes: {said.splitlines()[0]}"
+            return SystemProblem(explain(wrong, "a folder that takes what is written there", refused))
     if (found := _TIME.search(message)) is not None:
         return _unreadable_time(*found.groups())
     if _TOO_SLOWLY in message:
