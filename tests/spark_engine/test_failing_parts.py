@@ -282,6 +282,12 @@ def test_a_full_disk_is_told_in_a_line() -> None:
     )
 
 
+def test_a_full_disk_below_a_task_is_told_in_words_of_spark_alone() -> None:
+    """Java writes a colon before the error of a call."""
+    first = str(failed(IN_A_BATCH.format("java.io.IOException: No space left on device"))).splitlines()[0]
+    assert "Spark needs: org.apache.spark.SparkException: Job aborted" in first
+
+
 def test_a_time_that_the_connector_to_kafka_cannot_read_is_told_with_its_message() -> None:
     said = (
         "org.apache.spark.sql.kafka010.KafkaIllegalStateException: Record at topic clicks partition 3 offset 7 has "

@@ -207,7 +207,7 @@ def problem(error: Exception, starts: int) -> FluvialError:
         )
         return QueryFailed(explain(wrong, "Python processes that live as long as their tasks", remedy))
     if line := next((line for line in text.splitlines() if remedy_for(Exception(line))), None):
-        return exhausted(Exception(line.strip()), "Spark")
+        return exhausted(Exception(line.strip(" :")), "Spark")
     if (without_python := python_problem(message)) is not None:
         return without_python
     if _INCOMPLETE.search(message):
