@@ -196,7 +196,7 @@ def unusable(place: object, name: str, text: str) -> SystemProblem:
     """The error of a file system that does not do what a run needs: `name` is the class of the error in Java, `text`
     its message."""
     wrong = f"Spark cannot use {place}: {name.rpartition('.')[2]}: {text.splitlines()[0]}"
-    remedy = refusal_remedy(name)
+    remedy = refusal_remedy(f"{name}: {text}")
     if remedy is not None:
         return SystemProblem(explain(wrong, "a folder that takes what is written there", remedy, place))
     remedy = "correct state_dir; give Spark the file system's package by spark.jars.packages, and its access by "

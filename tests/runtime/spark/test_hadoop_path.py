@@ -101,15 +101,16 @@ def test_a_folder_that_cannot_be_written_is_told(spark: "SparkSession", tmp_path
 
 
 @pytest.mark.parametrize(
-    ("name", "remedy"),
+    ("name", "text", "remedy"),
     [
-        ("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "safemode get"),
-        ("org.apache.hadoop.security.AccessControlException", "let the user"),
-        ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "raise the quota"),
+        ("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "refused", "safemode get"),
+        ("org.apache.hadoop.ipc.RemoteException", "Cannot complete /x. Name node is in safe mode.", "safemode get"),
+        ("org.apache.hadoop.security.AccessControlException", "refused", "let the user"),
+        ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "refused", "raise the quota"),
     ],
 )
-def test_what_a_file_system_refuses_for_now_is_told_with_what_ends_that(name: str, remedy: str) -> None:
-    error = unusable("hdfs://host/folder", name, "refused\n\tat org.apache.hadoop")
-    wrong = f"Spark cannot use hdfs://host/folder: {name.rpartition('.')[2]}: refused"
+def test_what_a_file_system_refuses_for_now_is_told_with_what_ends_that(name: str, text: str, remedy: str) -> None:
+    error = unusable("hdfs://host/folder", name, f"{text}\n\tat org.apache.hadoop")
+    wrong = f"Spark cannot use hdfs://host/folder: {name.rpartition('.')[2]}: {text}"
     assert_explains(error, wrong, None, "a folder that takes", remedy)
     assert "state_dir; give" not in str(error)
