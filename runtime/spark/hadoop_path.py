@@ -30,6 +30,21 @@ _COPIES = (
     "spark.sql.streaming.checkpointFileManagerClass to "
     "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager, of the package spark-hadoop-cloud"
 )
+_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
+_REMOVES_FIRST = "FileSystemBasedCheckpointFileManager"
+"""The manager that leaves a file as it is where another one is renamed to it, and says nothing."""
+_NOT_REPLACED = (
+    "%s: Spark's manager of checkpoint files there, " + _REMOVES_FIRST + ", replaces no file, so a file is removed "
+    "before its successor is there: a crash between both loses it. Leave out " + _SETTING + ", or set "
+    "fs.AbstractFileSystem.%s.impl, for which Spark falls back to that manager"
+)
+_ON_LOCAL_DISKS: Mapping[str, str] = {
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+    _SETTING: f"org.apache.spark.sql.execution.streaming.checkpointing.{_REMOVES_FIRST}",
+}
+"""How files on a local disk are written: at one stroke. Hadoop's usual way keeps a checksum in a file beside each, and
+renames the file before its checksum: a kill between both would leave a file that nobody can read."""
 _NO_RIGHT = "let the user that Spark runs as write there, or set state_dir to another folder"
 _REFUSALS: Mapping[str, str] = {
     "SafeModeException|Name node is in safe mode": (
@@ -60,8 +75,8 @@ class HadoopStatus:
 class HadoopPath:
     """A `CheckpointPath` on a file system of Hadoop's. Raises SystemProblem if the file system cannot be used."""
 
-    def __init__(self, files: Any, make: Any, path: Any) -> None:
-        self._files, self._make, self._path = files, make, path
+    def __init__(self, files: Any, make: Any, path: Any, *, removes_first: bool) -> None:
+        self._files, self._make, self._path, self._removes_first = files, make, path, removes_first
 
     @classmethod
     def of(cls, session: SparkSession, url: str) -> "HadoopPath":
@@ -72,11 +87,18 @@ class HadoopPath:
             hadoop = inner.sessionState().newHadoopConf()
             system = path.getFileSystem(hadoop)
             path = system.makeQualified(path)
+            scheme = path.toUri().getScheme()
+            for name, value in _ON_LOCAL_DISKS.items() if scheme == "file" else ():
+                hadoop.set(name, value)
             manager = jvm.org.apache.spark.util.Utils.classForName(_MANAGER, True, False).getField("MODULE$").get(None)
             files = manager.create(path, hadoop)
-            if copies_objects(files.getClass().getSimpleName(), system, path):
+            name = files.getClass().getSimpleName()
+            removes_first = name == _REMOVES_FIRST and scheme != "file"
+            if copies_objects(name, system, path):
                 _log.warning(_COPIES, url)
-            return cls(files, jvm.org.apache.hadoop.fs.Path, path)
+            elif removes_first:
+                _log.warning(_NOT_REPLACED, url, scheme)
+            return cls(files, jvm.org.apache.hadoop.fs.Path, path, removes_first=removes_first)
 
     def __str__(self) -> str:
         return str(self._path.toString())
@@ -91,7 +113,7 @@ class HadoopPath:
         return hash(str(self))
 
     def _of(self, path: Any) -> "HadoopPath":
-        return HadoopPath(self._files, self._make, path)
+        return HadoopPath(self._files, self._make, path, removes_first=self._removes_first)
 
     @property
     def name(self) -> str:
@@ -156,6 +178,8 @@ class HadoopPath:
             except BaseException:
                 stream.cancel()
                 raise
+            if self._removes_first:
+                self._files.delete(self._path)
             stream.close()
 
     def make(self) -> None:

@@ -31,6 +31,7 @@ from oracle.interpreter import OutputMessage, run_oracle
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 MINUTE = timedelta(minutes=1)
 INPUT: list[list[Record]] = [
     [(None, f"{'abcdefg'[number // 2 % 7]} {number}".encode(), 1, ()) for number in part]
@@ -82,8 +83,18 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniHdfs]:
 @pytest.mark.kafka
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_state_on_hdfs_is_gone_on_with_and_removed(broker: Broker, spark: "SparkSession", hdfs: MiniHdfs) -> None:
-    goes_on_and_is_reset(broker, spark, f"{hdfs.url}/fluvial")
+@pytest.mark.parametrize("manager", ["FileContext", "FileSystem"])
+def test_state_on_hdfs_is_gone_on_with_and_removed(
+    broker: Broker, spark: "SparkSession", hdfs: MiniHdfs, manager: str
+) -> None:
+    """By Spark's default manager, and by the one that it falls back to, which replaces no file."""
+    spark.conf.set(
+        MANAGER, f"org.apache.spark.sql.execution.streaming.checkpointing.{manager}BasedCheckpointFileManager"
+    )
+    try:
+        goes_on_and_is_reset(broker, spark, f"{hdfs.url}/{manager}")
+    finally:
+        spark.conf.unset(MANAGER)
 
 
 @pytest.mark.kafka

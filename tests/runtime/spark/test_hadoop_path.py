@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -51,6 +51,26 @@ def test_files_are_written_read_and_removed(root: CheckpointPath) -> None:
     remove_path(root / "stage")
     assert not (root / "stage").exists()
     remove_path(root / "stage")
+
+
+def test_a_kill_between_a_file_and_its_checksum_does_no_harm(spark: "SparkSession", tmp_path: Path) -> None:
+    """As Hadoop leaves both where it renames one after the other."""
+    hadoop_written(spark, tmp_path / "record", b"before")
+    assert (tmp_path / ".record.crc").exists()
+    (tmp_path / "record").write_bytes(b"after!")
+    file = HadoopPath.of(spark, f"file://{tmp_path}") / "record"
+    assert file.read_bytes() == b"after!"
+    write(file, b"again")
+    assert file.read_bytes() == b"again"
+
+
+def hadoop_written(session: "SparkSession", file: Path, data: bytes) -> None:
+    """Write a file by Hadoop, with its checksum."""
+    inner: Any = session
+    path = inner._jvm.org.apache.hadoop.fs.Path(str(file))
+    stream = path.getFileSystem(inner._jsparkSession.sessionState().newHadoopConf()).create(path, True)
+    stream.write(bytearray(data))
+    stream.close()
 
 
 def test_what_is_not_there_is_not_found(root: CheckpointPath) -> None:
