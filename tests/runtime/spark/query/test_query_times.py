@@ -170,6 +170,24 @@ def test_processing_time_goes_by_whole_seconds_and_never_back() -> None:
     assert driver.times.begin(1).clock == 1_001_000
 
 
+def test_a_clock_that_was_set_back_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever waits for a window would see nothing, and no reason."""
+    driver = Driver(windows_of_windows(timedelta(seconds=10)))
+    driver.times.begin(0)
+    driver.times.finish(0, report(1))
+    driver.now -= 59_000
+    driver.restart()
+    driver.times.begin(1)
+    assert caplog.messages == []
+    driver.times.finish(1, report(1))
+    driver.now -= 3_541_000
+    for batch in (2, 3):
+        driver.times.begin(batch)
+        driver.times.finish(batch, report(1))
+    (told,) = caplog.messages
+    assert told.startswith("this machine's clock is 3600 s behind")
+
+
 Step = tuple[str, Sequence[int]]
 REPORTS = st.lists(st.integers(0, 300_000), max_size=2)
 
