@@ -4,6 +4,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -90,7 +91,7 @@ def test_nothing_is_lost_where_a_driver_is_killed_while_it_splits(broker: Broker
     for number, (buckets, point) in enumerate(SPLITS, 1):
         runs.more(number)
         with runs.started(buckets) as process:
-            wait_until(lambda at=(buckets, point): runs.has(*at), f"{buckets} buckets are at {point}", PATIENCE)
+            wait_until(partial(runs.has, buckets, point), f"{buckets} buckets are at {point}", PATIENCE)
             assert process.poll() is None
         runs.ended(buckets)
         assert buckets in runs.checkpoints()

@@ -84,8 +84,9 @@ def batch_of(batch: pa.RecordBatch, streams: Sequence[str]) -> RecordBatch:
     offsets = batch.column("offset")
     first, behind = offsets[0].as_py(), offsets[-1].as_py() + 1
     positions = range(first, behind) if behind - first == len(offsets) else offsets.to_pylist()
-    stream, partition = divmod(batch.column("partition")[0].as_py(), 1 << _PARTITION_BITS)
-    return RecordBatch(streams[stream], partition, positions, records)
+    source_partition: int = batch.column("partition")[0].as_py()
+    index, partition = divmod(source_partition, 1 << _PARTITION_BITS)
+    return RecordBatch(streams[index], partition, positions, records)
 
 
 def _record(key: bytes | None, value: bytes | None, time: int, headers: str | None) -> Record:
