@@ -13,7 +13,7 @@ from pathlib import Path
 from ...dsl.errors import SystemProblem
 from ...dsl.validation import explain
 
-_FREE_DISK = "free space on that disk, or raise the quota"
+_FREE_DISK = "free space on the disk that is full, or raise the quota"
 _MORE_FILES = "raise the limit of open files (ulimit -n), or spread the tasks over more containers"
 _REMEDIES: Mapping[int, str] = {
     errno.ENOSPC: _FREE_DISK,

@@ -321,7 +321,7 @@ def test_results_that_cannot_be_written_out_stay(fluvial: Fluvial, temporary: Pa
     assert problem == (
         "/dev/full cannot be written to: No space left on device\n  at /dev/full\n"
         "  expected: room for all that is written\n"
-        "  to do: free space on that disk, or raise the quota"
+        "  to do: free space on the disk that is full, or raise the quota"
     )
     (folder,) = temporary.iterdir()
     assert remove == f"Remove it afterwards: rm -r {folder}"
