@@ -91,15 +91,18 @@ OWN_SPARK := tests/runtime/spark/query/test_session.py tests/runtime/spark/query
 FOR_USERS := tests/command_line tests/both_engines tests/benchmarks tests/examples tests/typing tests/docs tests/drawings
 ELSEWHERE := --ignore tests/faults --ignore tests/properties --ignore tests/oracle
 test-elsewhere:
-	$(PYTEST) -m "not spark and not hypothesis" $(ELSEWHERE) $(FOR_USERS:%=--ignore %) 2>&1 | sed -u 's/^/elsewhere | /'
+	$(PYTEST) -m "not spark and not hypothesis" $(ELSEWHERE) $(FOR_USERS:%=--ignore %) $(SYSTEMS:%=--ignore %) 2>&1 | sed -u 's/^/elsewhere | /'
 
 test-for-users:
 	$(PYTEST) -m "not spark and not hypothesis" $(FOR_USERS) 2>&1 | sed -u 's/^/for users | /'
 	$(PYTEST) -m spark $(OWN_SPARK) 2>&1 | sed -u 's/^/own Spark | /'
 
+# Searches are the shortest lane, so what the systems keep and the cases on them are behind them.
+SYSTEMS := tests/kafka tests/systems tests/conformance
 EXAMPLES :=
 test-searches:
 	$(PYTEST) $(EXAMPLES) -m "hypothesis and not spark" $(filter-out $(IN_OTHER_LANES),$(call WITH,hypothesis)) 2>&1 | sed -u 's/^/searches  | /'
+	$(PYTEST) -m "not spark and not hypothesis" $(SYSTEMS) 2>&1 | sed -u 's/^/systems   | /'
 
 test-properties:
 	$(PYTEST) $(EXAMPLES) -m "not spark" tests/properties tests/oracle 2>&1 | sed -u 's/^/properties| /'
