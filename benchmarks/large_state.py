@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from benchmarks.__main__ import FOLDER, serving
 from benchmarks.large_pipelines import HOUR, OTHERS
-from benchmarks.results import commit, machine, today
+from benchmarks.results import Figures, circumstances, save
 from benchmarks.sampling import Sampler
 from benchmarks.topics import Topics, produce
 from fluvial.dsl import INT64
@@ -54,12 +54,9 @@ class Large(Struct, frozen=True, kw_only=True):
     output_correct: bool
 
 
-class Found(Struct, frozen=True, kw_only=True):
-    """What came of it, and what it depends on."""
+class Found(Figures, frozen=True, kw_only=True):
+    """What came of it."""
 
-    commit: str
-    date: str
-    machine: dict[str, str]
     memory_mb: int
     runs: list[Large]
 
@@ -158,8 +155,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     with serving(given.broker) as topics:
         runs = list(_runs(topics, given.kind or ("window", "join"), given.keys, given.megabytes))
-    found = Found(commit=commit(), date=today(), machine=machine(), memory_mb=given.megabytes, runs=runs)
-    given.output.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    found = Found(**circumstances(), memory_mb=given.megabytes, runs=runs)
+    save(found, given.output)
     return 0 if all(run.output_correct for run in runs) else 1
 
 

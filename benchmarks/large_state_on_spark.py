@@ -19,7 +19,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
@@ -27,7 +26,7 @@ from benchmarks.__main__ import FOLDER, serving
 from benchmarks.contenders import SPARK_CORES, SPARK_MEMORY
 from benchmarks.large_pipelines import window
 from benchmarks.large_state import outcome, produce_numbers
-from benchmarks.results import commit, machine, today
+from benchmarks.results import Figures, circumstances, save
 from benchmarks.sampling import Sampler
 from benchmarks.topics import Topics
 from fluvial.planner import Settings
@@ -55,12 +54,9 @@ class Part(Struct, frozen=True, kw_only=True):
     peak_rss_mb: int
 
 
-class Found(Struct, frozen=True, kw_only=True):
-    """What came of it, and what it depends on."""
+class Found(Figures, frozen=True, kw_only=True):
+    """What came of it."""
 
-    commit: str
-    date: str
-    machine: dict[str, str]
     keys: int
     driver_memory: str
     fill: Part
@@ -93,9 +89,7 @@ def large(topics: Topics, keys: int) -> Found:
         topics.remove(topics.names() - before)
         shutil.rmtree(folder, ignore_errors=True)
     return Found(
-        commit=commit(),
-        date=today(),
-        machine=machine(),
+        **circumstances(),
         keys=keys,
         driver_memory=SPARK_MEMORY,
         fill=fill,
@@ -176,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     with serving(given.broker) as topics:
         found = large(topics, given.keys)
-    given.output.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    save(found, given.output)
     return 0 if found.output_correct else 1
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TypedDict
 
 import msgspec
 from msgspec import Struct
@@ -63,14 +64,27 @@ class Share(Struct, frozen=True, kw_only=True):
     nanoseconds: int
 
 
-class Results(Struct, frozen=True, kw_only=True):
-    """The figures with what they depend on. `date` is the day on which they were measured, in UTC. `messages` is the
-    size of the input; W5 reads a part of it, and W6 has an input of its own, of about half as many."""
+class Figures(Struct, frozen=True, kw_only=True):
+    """Figures, with what they depend on. `date` is the day on which they were measured, in UTC."""
 
     commit: str
     date: str
-    versions: dict[str, str]
     machine: dict[str, str]
+
+
+class Circumstances(TypedDict):
+    """What all `Figures` depend on."""
+
+    commit: str
+    date: str
+    machine: dict[str, str]
+
+
+class Results(Figures, frozen=True, kw_only=True):
+    """The figures of workloads. `messages` is the size of the input; W5 reads a part of it, and W6 has an input of its
+    own, of about half as many."""
+
+    versions: dict[str, str]
     messages: int
     runs: list[Run]
     latencies: list[Latency]
@@ -83,10 +97,8 @@ def results(
     """The figures of now and here."""
     engines = {run.engine for run in runs}
     return Results(
-        commit=commit(),
-        date=today(),
+        **circumstances(),
         versions=_versions(engines),
-        machine=machine(),
         messages=messages,
         runs=list(runs),
         latencies=list(latencies),
@@ -99,10 +111,15 @@ def load(file: Path = LATEST) -> Results:
     return msgspec.json.decode(file.read_bytes(), type=Results)
 
 
-def save(found: Results, file: Path) -> None:
+def save(found: Figures, file: Path) -> None:
     """Write a file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+
+
+def circumstances() -> Circumstances:
+    """What figures that are measured now depend on."""
+    return {"commit": commit(), "date": today(), "machine": machine()}
 
 
 @cache

@@ -16,7 +16,7 @@ from benchmarks.constants import MINUTE, OUT_OF_ORDER
 from benchmarks.contenders import CONTENDERS, fluvial
 from benchmarks.latency import feeding
 from benchmarks.process import Running, running
-from benchmarks.results import LATEST, commit, load, machine, today
+from benchmarks.results import LATEST, Figures, circumstances, load, save
 from benchmarks.sampling import use_of
 from benchmarks.topics import Topics
 from benchmarks.workloads import Total
@@ -60,14 +60,11 @@ class Growth(Struct, frozen=True, kw_only=True):
         return self.risen <= 2 * self.noise + 1e-9
 
 
-class Soak(Struct, frozen=True, kw_only=True):
+class Soak(Figures, frozen=True, kw_only=True):
     """What came of it. `rate` is in messages per second; of `seconds`, the first `warm_seconds` are not judged.
     `behind_seconds` says how long before the end the last minute ended that was written, None if there was none; not
     much more than a minute is well."""
 
-    commit: str
-    date: str
-    machine: dict[str, str]
     engine: str
     workload: str
     commit_interval: str
@@ -124,9 +121,7 @@ def judged(
     names = ("rss_mb", "threads", "files") if steady else ()
     found = {name: growth(times, [getattr(sample, name) for sample in steady]) for name in names}
     return Soak(
-        commit=commit(),
-        date=today(),
-        machine=machine(),
+        **circumstances(),
         engine=ENGINE,
         workload=WORKLOAD,
         commit_interval=OFTEN,
@@ -165,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with serving(given.broker) as topics:
         warm = given.warm * 60
         found = soak(topics, given.rate or half_of_top(), warm + given.minutes * 60, warm)
-    given.output.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    save(found, given.output)
     for name, line in found.growth.items():
         print(f"{name}: {line.per_hour:+.1f} an hour, {'flat' if line.is_flat else 'GROWS'}")
     print(f"{found.rate:,} messages/s, {found.behind_seconds} s behind at the end\n{found.problem}")
