@@ -9,12 +9,12 @@ LONGEST_PAUSE = 10.0
 STEADY_SECONDS = 10.0
 """After a container has worked for so long, its next restart has the first pause again."""
 WINDOW_SECONDS = 600.0
-"""The time of work in which deaths count together: one a day never adds up."""
+"""Deaths within so many seconds of work count together, so one a day is never too often."""
 
 
 class RestartPolicy:
     """Restarts of one container: at most `most` in ten minutes of its work, with growing pauses. The time in which it
-    starts is no work, so a container that dies as soon as it is up has its restarts, however long each takes.
+    starts is not counted: a container that dies as soon as it is up uses up its restarts, however slow its starts are.
 
     >>> restarts = RestartPolicy(most=2)
     >>> [restarts.pause(worked=0.1) for _ in range(3)]

@@ -90,11 +90,11 @@ def full_disks_told(folders: Sequence[Path]) -> Iterator[None]:
 
 def _rooms(folders: Sequence[Path]) -> Iterator[str]:
     """The room on the disk of each folder, those that are made only later included; a disk is told once."""
-    told: set[int] = set()
+    disks: set[int] = set()
     for folder in folders:
         with suppress(OSError):
             there = next(part for part in (folder, *folder.absolute().parents) if part.exists())
-            if (disk := there.stat().st_dev) not in told:
-                told.add(disk)
+            if (disk := there.stat().st_dev) not in disks:
+                disks.add(disk)
                 usage = shutil.disk_usage(there)
                 yield f"{usage.free >> 20:,} of {usage.total >> 20:,} MiB for {folder}"

@@ -31,17 +31,18 @@ _COPIES = (
     "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager, of the package spark-hadoop-cloud"
 )
 _SETTING = "spark.sql.streaming.checkpointFileManagerClass"
-_REMOVES_FIRST = "FileSystemBasedCheckpointFileManager"
-"""The manager that leaves a file as it is where another one is renamed to it, and says nothing."""
+_NEVER_REPLACES = "FileSystemBasedCheckpointFileManager"
+"""The manager that Spark falls back to. If a file of a name exists, it keeps that file in place of the new one, without
+an error."""
 _NOT_REPLACED = (
-    "%s: Spark's manager of checkpoint files there, " + _REMOVES_FIRST + ", replaces no file, so a file is removed "
-    "before its successor is there: a crash between both loses it. Leave out " + _SETTING + ", or set "
-    "fs.AbstractFileSystem.%s.impl, for which Spark falls back to that manager"
+    "%s: Spark's manager of checkpoint files there, " + _NEVER_REPLACES + ", replaces no file, so an old file is "
+    "removed before the new one is there: a crash between both loses it. Leave out " + _SETTING + "; if it is not set, "
+    "Spark takes this manager because fs.AbstractFileSystem.%s.impl is not set either"
 )
 _ON_LOCAL_DISKS: Mapping[str, str] = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
-    _SETTING: f"org.apache.spark.sql.execution.streaming.checkpointing.{_REMOVES_FIRST}",
+    _SETTING: f"org.apache.spark.sql.execution.streaming.checkpointing.{_NEVER_REPLACES}",
 }
 """How files on a local disk are written: at one stroke. Hadoop's usual way keeps a checksum in a file beside each, and
 renames the file before its checksum: a kill between both would leave a file that nobody can read."""
@@ -93,7 +94,8 @@ class HadoopPath:
             manager = jvm.org.apache.spark.util.Utils.classForName(_MANAGER, True, False).getField("MODULE$").get(None)
             files = manager.create(path, hadoop)
             name = files.getClass().getSimpleName()
-            removes_first = name == _REMOVES_FIRST and scheme != "file"
+            # Not on a local disk, where a renamed file replaces the old one.
+            removes_first = name == _NEVER_REPLACES and scheme != "file"
             if copies_objects(name, system, path):
                 _log.warning(_COPIES, url)
             elif removes_first:

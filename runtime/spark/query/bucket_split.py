@@ -154,21 +154,21 @@ def _old_state(session: "SparkSession", query: QueryPlan, split: BucketSplit) ->
 
 
 def _splitter(
-    split: BucketSplit, after: KeyBuckets, levels: Mapping[str, int], level: int | None, *, remedy: str = _START_OVER
+    split: BucketSplit, after: KeyBuckets, of_stage: Mapping[str, int], level: int | None, *, remedy: str = _START_OVER
 ) -> Callable[[pa.Table], pa.Table]:
-    """What makes the blobs of one old bucket into those of new ones: none if it is of another level, by the `levels` of
-    stages. Without a level all are checked, and none is split. `remedy` is told of what cannot be split. Spark asks for
-    the types of a function, which a `partial` has not."""
+    """What makes the blobs of one old bucket into those of new ones: none if it is of another level; `of_stage` has the
+    level of each stage. Without a level all are checked, and none is split. `remedy` is told of what cannot be split.
+    Spark asks for the types of a function, which a `partial` has not."""
 
     def split_rows(rows: pa.Table) -> pa.Table:
         blobs = HeldBlobs(zip(rows["name"].to_pylist(), rows["data"].to_pylist(), strict=True))
         made: list[tuple[int, bytes, bytes]] = []
         bucket = split.before.of_label[rows["bucket"][0].as_py()]
-        found = levels_in(blobs, bucket, levels, remedy=remedy)
+        present = levels_in(blobs, bucket, of_stage, remedy=remedy)
         states, producers, resets, before = split.states, split.producers, split.resets, split.before.count
         if level is None:
             check_state(blobs, bucket, before, states, resets, remedy=remedy)
-        elif level in found:
+        elif level in present:
             parts = split_state(blobs, bucket, before, after.count, states, producers, resets, remedy=remedy)
             made = [(after.labels[new], name, data) for new, part in parts.items() for name, data in part.items()]
         columns = zip(*made, strict=True) if made else [()] * len(_ARROW)

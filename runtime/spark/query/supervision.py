@@ -192,8 +192,8 @@ def problem(error: Exception, starts: int) -> FluvialError:
         if (refused := refusal_remedy(said)) is not None:
             wrong = f"the file system of the checkpoint refuses what Spark writes: {said.splitlines()[0]}"
             return SystemProblem(explain(wrong, "a folder that takes what is written there", refused))
-    if (found := _TIME.search(message)) is not None:
-        return _unreadable_time(*found.groups())
+    if (overflow := _TIME.search(message)) is not None:
+        return _unreadable_time(*overflow.groups())
     if _TOO_SLOWLY in message:
         times = "once, and" if starts == 1 else f"{starts} times, and each time"
         wrong = f"the query on Spark was begun {times} a Python process was not up within {START_SECONDS} s"
