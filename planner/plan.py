@@ -77,9 +77,10 @@ class PlannedStream(msgspec.Struct, frozen=True, kw_only=True):
 class PlannedStage(msgspec.Struct, frozen=True, kw_only=True):
     """The operators between two borders, in an order in which inputs come first.
 
-    It runs as `tasks` tasks: task i reads partition i of every input that has it. `id` is what tasks, checkpoints and
-    kept state go by, so it stays as it is. `name` is what people read: the input that was written first, as a source or
-    at a border. It is another than the id where a source that was written later is read by an earlier operator.
+    It runs as `tasks` tasks: task i reads partition i of every input that has it. With `elasticity` the local engine
+    splits each of them into so many, by key. `id` is what tasks, checkpoints and kept state go by, so it stays as it
+    is. `name` is what people read: the input that was written first, as a source or at a border. It is another than the
+    id where a source that was written later is read by an earlier operator.
 
     >>> pipeline = Pipeline("lengths")
     >>> pipeline.stream("words", value=str).partition_by(len, id="by-length", key_type=int).send_to("sorted")
@@ -93,6 +94,7 @@ class PlannedStage(msgspec.Struct, frozen=True, kw_only=True):
     outputs: tuple[str, ...]
     tasks: int
     name: str = ""
+    elasticity: int = 1
 
 
 class PlannedStore(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStre
 from .settings import Settings
 from .stages import cut, inputs_of, name_of
 from .state_schema import PARTITIONS, StateSchema
-from .stream_names import changelog, dead_letters
+from .stream_names import changelog, dead_letters, intermediate
 from .type_inference import flows, written_flow
 from .type_schema import type_schema
 from .validation import written_by
@@ -62,7 +62,8 @@ def plan_on(pipeline: Pipeline, partitions: Mapping[str, int], settings: Setting
     validation.check_tables(pipeline)
     sizes = counts(pipeline, partitions, settings)
     members = cut(pipeline)
-    stages = tuple(_stage(pipeline, stage, sizes) for stage in members)
+    stages = tuple(_stage(pipeline, stage, sizes, settings) for stage in members)
+    validation.check_elasticity(pipeline, [stage.id for stage in stages], settings)
     operators = _operators(pipeline, stages, known)
     return Plan(
         pipeline,
@@ -73,7 +74,7 @@ def plan_on(pipeline: Pipeline, partitions: Mapping[str, int], settings: Setting
     )
 
 
-def _stage(pipeline: Pipeline, stage: list[ops.Operator], sizes: Mapping[str, int]) -> PlannedStage:
+def _stage(pipeline: Pipeline, stage: list[ops.Operator], sizes: Mapping[str, int], settings: Settings) -> PlannedStage:
     inputs = tuple(inputs_of(pipeline, stage))
     outputs = dict.fromkeys(name for operator in stage for name in written_by(pipeline, operator))
     return PlannedStage(
@@ -83,7 +84,15 @@ def _stage(pipeline: Pipeline, stage: list[ops.Operator], sizes: Mapping[str, in
         inputs=inputs,
         outputs=tuple(outputs),
         tasks=max(sizes[name] for name in inputs),
+        elasticity=_elasticity(pipeline, inputs, settings),
     )
+
+
+def _elasticity(pipeline: Pipeline, inputs: tuple[str, ...], settings: Settings) -> int:
+    """The elasticity of a stage. Each task processes all messages of a broadcast, so there is nothing to split where a
+    stage has no other input."""
+    whole = {intermediate(pipeline.name, border.id) for border in pipeline.borders if border.to_all}
+    return 1 if whole.issuperset(inputs) else settings.elasticity_of(inputs[0])
 
 
 def _operators(

@@ -45,6 +45,8 @@ class Settings(_Named, frozen=True, kw_only=True):
                              on, 5 s where they are seen before: at_least_once on Kafka
     intermediate_partitions  partitions of intermediate streams; None: the most that an input or output has
     output_partitions        partitions of outputs that do not exist yet; None: as many as the stage has tasks
+    elasticity               key buckets that each task of the local engine is split into, by key, so that more
+                             containers than partitions have work: 1, 2, 4 ... 64, or such by id of a stage
     offset_default           where to read a stream that has no checkpoint: "earliest" or "latest"
     state_dir                folder of stores and of Spark's checkpoints, for these also a URL such as hdfs://host/folder;
                              None: beside the log, on Kafka in .fluvial
@@ -79,6 +81,7 @@ class Settings(_Named, frozen=True, kw_only=True):
     commit_interval: timedelta | None = None
     intermediate_partitions: int | None = None
     output_partitions: int | None = None
+    elasticity: int | Mapping[str, int] = 1
     offset_default: Offset = "earliest"
     state_dir: str | None = None
     max_staged_bytes: int = 32 << 20
@@ -103,6 +106,10 @@ class Settings(_Named, frozen=True, kw_only=True):
             return self.commit_interval
         return timedelta(seconds=5 if seen_early else 1)
 
+    def elasticity_of(self, stage: str) -> int:
+        """Into how many key buckets each task of a stage is split."""
+        return self.elasticity if isinstance(self.elasticity, int) else self.elasticity.get(stage, 1)
+
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(Settings).items():
             value = getattr(self, name)
@@ -126,6 +133,8 @@ def _fits(value: Any, type_: Any) -> bool:
         return any(_fits(value, part) for part in get_args(type_))
     if get_origin(type_) is Literal:
         return isinstance(value, str) and value in get_args(type_)
+    if get_origin(type_) is Mapping:
+        return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
     return isinstance(value, (int, float) if type_ is float else type_) and (
         type_ is bool or not isinstance(value, bool)
     )
@@ -137,7 +146,7 @@ def _in_words(type_: Any) -> str:
         return " or ".join(map(_in_words, get_args(type_)))
     if get_origin(type_) is Literal:
         return " or ".join(map(repr, get_args(type_)))
-    return _WORDS.get(type_, type_.__name__)
+    return _WORDS.get(get_origin(type_) or type_, type_.__name__)
 
 
 _WORDS: Mapping[Any, str] = {
@@ -145,6 +154,7 @@ _WORDS: Mapping[Any, str] = {
     bool: "True or False",
     float: "a number",
     int: "a whole number, 1 or more",
+    Mapping: "such a number by name",
     str: "a text",
     timedelta: "a timedelta, not negative",
 }
@@ -156,6 +166,11 @@ def _counts(value: Any) -> bool:
 
 def _lasts(value: Any) -> bool:
     return isinstance(value, timedelta) and value >= timedelta(0)
+
+
+def _splits(value: Any) -> bool:
+    """Whether buckets can be split into so many and merged again: each divides the next."""
+    return isinstance(value, int) and not isinstance(value, bool) and value in (1, 2, 4, 8, 16, 32, 64)
 
 
 _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
@@ -179,6 +194,11 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         ("intermediate_partitions", "output_partitions", "spark_shuffle_partitions"),
         lambda value: value is None or _counts(value),
         "a whole number, 1 or more, or None",
+    ),
+    (
+        ("elasticity",),
+        lambda value: all(map(_splits, value.values() if isinstance(value, Mapping) else [value])),
+        "1, 2, 4, 8, 16, 32 or 64, or such a number by id of a stage",
     ),
     (
         ("spark_buckets",),

@@ -1,63 +1,140 @@
-"""The assignment of tasks to containers."""
+"""The tasks of a plan, and their assignment to containers."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Self
 
 from .plan import Plan
 
-Stages = Mapping[str, int]
-"""The number of tasks of each stage."""
+_NAME = re.compile(r"(.*)/(\d+)(?:-(\d+)-(\d+))?")
+
+
+class TaskId(NamedTuple):
+    """Which task of a stage: its `number`, and with elasticity the key bucket of it, and of how many.
+
+    >>> TaskId("visits-by-user", 3).name, TaskId("visits-by-user", 3, bucket=1, elasticity=4).name
+    ('visits-by-user/3', 'visits-by-user/3-1-4')
+    """
+
+    stage: str
+    number: int
+    bucket: int = 0
+    elasticity: int = 1
+
+    @property
+    def name(self) -> str:
+        """The name of the task, under which its checkpoints and its store are kept."""
+        return f"{self.stage}/{self.place}"
+
+    @property
+    def place(self) -> str:
+        """The name within the stage: it stays when the stage is renamed."""
+        return str(self.number) if self.elasticity == 1 else f"{self.number}-{self.bucket}-{self.elasticity}"
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """The task of a name. Raises ValueError for text that is no name of a task."""
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise ValueError(f"{name!r} is no name of a task, such as 'clicks/0' or 'clicks/0-1-2'")
+        stage, number, bucket, elasticity = match.groups()
+        return cls(stage, int(number), int(bucket or 0), int(elasticity or 1))
+
+
+class StageTasks(NamedTuple):
+    """The tasks of a stage: its `numbers`, each split into so many key buckets by `elasticity`."""
+
+    numbers: int
+    elasticity: int = 1
+
+    @property
+    def total(self) -> int:
+        """The number of tasks."""
+        return self.numbers * self.elasticity
+
+    def of(self, stage: str) -> Iterator[TaskId]:
+        """The tasks; those of one number follow each other."""
+        for number in range(self.numbers):
+            for bucket in range(self.elasticity):
+                yield TaskId(stage, number, bucket, self.elasticity)
+
+
+Stages = Mapping[str, StageTasks]
+"""The tasks of each stage."""
 
 
 def task_name(stage: str, number: int) -> str:
-    """The name of a task, under which its checkpoints and its store are kept.
+    """The name of a task without elasticity.
 
     >>> task_name("visits-by-user", 3)
     'visits-by-user/3'
     """
-    return f"{stage}/{number}"
+    return TaskId(stage, number).name
 
 
 def stages_of(plan: Plan) -> Stages:
-    """The number of tasks of each stage of a plan."""
-    return {stage.id: stage.tasks for stage in plan.stages}
+    """The tasks of each stage of a plan."""
+    return {stage.id: StageTasks(stage.tasks, stage.elasticity) for stage in plan.stages}
 
 
 def tasks_of(stages: Stages) -> list[str]:
     """The names of all tasks, stage by stage."""
-    return [task_name(stage, number) for stage, tasks in stages.items() for number in range(tasks)]
+    return [task.name for stage, tasks in stages.items() for task in tasks.of(stage)]
 
 
 def assign(stages: Stages, containers: int, before: Mapping[str, int] | None = None) -> dict[str, int]:
     """Give each task a container, by number from 0.
 
     Containers get equal numbers of tasks, in all and of each stage, or numbers that differ by one. As many tasks as
-    this allows stay in the container that they had `before`, where their state is. The same arguments give the same
-    assignment.
+    this allows stay in the container that they had `before`, where their state is. Of the others, the key buckets of
+    one number get one container where there is room, since it reads their partitions once for all of them. The same
+    arguments give the same assignment.
 
-    >>> assign({"clicks": 2, "by-user": 3}, 2)
+    >>> assign({"clicks": StageTasks(2), "by-user": StageTasks(3)}, 2)
     {'clicks/0': 0, 'clicks/1': 1, 'by-user/0': 0, 'by-user/1': 1, 'by-user/2': 0}
-    >>> assign({"clicks": 2, "by-user": 3}, 3, before=_)
+    >>> assign({"clicks": StageTasks(2), "by-user": StageTasks(3)}, 3, before=_)
     {'clicks/0': 0, 'clicks/1': 1, 'by-user/0': 0, 'by-user/1': 1, 'by-user/2': 2}
+    >>> assign({"clicks": StageTasks(2, elasticity=2)}, 2)
+    {'clicks/0-0-2': 0, 'clicks/0-1-2': 0, 'clicks/1-0-2': 1, 'clicks/1-1-2': 1}
     """
     assigned: dict[str, int] = {}
     capacities = _capacities(stages, containers, before or {})
     for stage, tasks in stages.items():
-        names = [task_name(stage, number) for number in range(tasks)]
-        assigned.update(_fill(names, capacities[stage], before or {}))
+        assigned.update(_fill([*tasks.of(stage)], capacities[stage], before or {}))
     return {name: assigned[name] for name in tasks_of(stages)}
 
 
-def _fill(names: list[str], capacity: list[int], before: Mapping[str, int]) -> dict[str, int]:
+def _fill(tasks: list[TaskId], capacity: list[int], before: Mapping[str, int]) -> dict[str, int]:
     """Assign tasks of one stage to their containers of `before` up to their `capacity`, the rest to free containers."""
     assigned: dict[str, int] = {}
-    for name in names:
-        home = before.get(name)
+    for task in tasks:
+        home = before.get(task.name)
         if home is not None and home < len(capacity) and capacity[home]:
             capacity[home] -= 1
-            assigned[name] = home
+            assigned[task.name] = home
+    rest = [task for task in tasks if task.name not in assigned]
+    if any(task.elasticity > 1 for task in rest):
+        assigned.update(_fill_together(rest, capacity, assigned))
+        return assigned
     free = [place for turn in range(max(capacity)) for place, left in enumerate(capacity) if left > turn]
-    assigned.update(zip((name for name in names if name not in assigned), free, strict=True))
+    assigned.update(zip((task.name for task in rest), free, strict=True))
     return assigned
+
+
+def _fill_together(tasks: list[TaskId], capacity: list[int], assigned: Mapping[str, int]) -> dict[str, int]:
+    """Assign tasks to containers with room, preferably to one that has key buckets of the same number already."""
+    members: dict[int, set[int]] = {}
+    for name, container in assigned.items():
+        members.setdefault(TaskId.parse(name).number, set()).add(container)
+    filled: dict[str, int] = {}
+    for task in tasks:
+        siblings = members.setdefault(task.number, set())
+        roomy = [container for container in sorted(siblings) if capacity[container]]
+        container = roomy[0] if roomy else max(range(len(capacity)), key=capacity.__getitem__)
+        siblings.add(container)
+        capacity[container] -= 1
+        filled[task.name] = container
+    return filled
 
 
 def _capacities(stages: Stages, containers: int, before: Mapping[str, int]) -> dict[str, list[int]]:
@@ -69,7 +146,7 @@ def _capacities(stages: Stages, containers: int, before: Mapping[str, int]) -> d
     """
     import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
 
-    left = sum(tasks % containers for tasks in stages.values())
+    left = sum(tasks.total % containers for tasks in stages.values())
     gain = containers * (containers + left)  # for a task that stays: more than all other costs together
     flow: nx.DiGraph[object] = nx.DiGraph()
     for container in range(containers):
@@ -81,18 +158,18 @@ def _capacities(stages: Stages, containers: int, before: Mapping[str, int]) -> d
     turn = 0
     for stage, tasks in stages.items():
         staying = [0] * containers
-        for number in range(tasks):
-            home = before.get(task_name(stage, number), containers)
+        for task in tasks.of(stage):
+            home = before.get(task.name, containers)
             if home < containers:
                 staying[home] += 1
-        flow.add_edge("start", ("stage", stage), capacity=tasks % containers, weight=0)
+        flow.add_edge("start", ("stage", stage), capacity=tasks.total % containers, weight=0)
         for container in range(containers):
-            stays = staying[container] > tasks // containers
+            stays = staying[container] > tasks.total // containers
             wait = (container - turn) % containers  # all else being equal, they are dealt out in turn
             flow.add_edge(("stage", stage), container, capacity=1, weight=wait - gain if stays else wait)
-        turn += tasks
+        turn += tasks.total
     dealt = nx.max_flow_min_cost(flow, "start", "end") if stages else {}
     return {
-        stage: [tasks // containers + dealt[("stage", stage)][container] for container in range(containers)]
+        stage: [tasks.total // containers + dealt[("stage", stage)][container] for container in range(containers)]
         for stage, tasks in stages.items()
     }

@@ -43,6 +43,16 @@ def check_partitions(partitions: Mapping[str, int], streams: Sequence[str]) -> N
     require(not unknown, UsageError, wrong, expected, "correct the name, or leave it out")
 
 
+def check_elasticity(pipeline: Pipeline, stages: Sequence[str], settings: Settings) -> None:
+    """Refuse an elasticity of stages that the plan does not have."""
+    named = settings.elasticity if isinstance(settings.elasticity, Mapping) else {}
+    unknown = [name for name in named if name not in stages]
+    if unknown:
+        wrong = f"Settings: elasticity names {', '.join(map(repr, unknown))}"
+        expected = f"stages of pipeline {pipeline.name!r}: {', '.join(map(repr, stages))}"
+        raise PlanError(explain(wrong, expected, "correct the name, or leave it out", pipeline.origin))
+
+
 def check_not_empty(pipeline: Pipeline) -> None:
     """Refuse a pipeline without operators."""
     if not pipeline.operators:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from ...dsl.origin import Origin
 from ..plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
 from ..shown_operators import in_sight
-from ..task_assignment import task_name
+from ..task_assignment import StageTasks
 from .characters import clean
 
 Facts = tuple[tuple[str, str], ...]
@@ -62,8 +62,8 @@ def about_stage(plan: Plan, stage: PlannedStage) -> Facts:
 
 
 def _tasks(stage: PlannedStage) -> str:
-    names = dict.fromkeys((task_name(stage.id, 0), task_name(stage.id, stage.tasks - 1)))
-    return f"{stage.tasks}: {' to '.join(names)}"
+    tasks = [task.name for task in StageTasks(stage.tasks, stage.elasticity).of(stage.id)]
+    return f"{len(tasks)}: {' to '.join(dict.fromkeys((tasks[0], tasks[-1])))}"
 
 
 def _labels(plan: Plan, ids: Iterable[str]) -> str:

@@ -98,7 +98,12 @@ def _stage(plan: Plan, stage: PlannedStage) -> Node:
 
 
 def _stage_title(stage: PlannedStage) -> str:
-    return f"stage {stage.name} · {counted(stage.tasks, 'task')}"
+    return f"stage {stage.name} · {tasks_text(stage)}"
+
+
+def tasks_text(stage: PlannedStage) -> str:
+    """How many tasks a stage has: `8 tasks`, or `8 x 4 tasks` where each is split into so many key buckets."""
+    return counted(stage.tasks, "task") if stage.elasticity == 1 else f"{stage.tasks} x {stage.elasticity} tasks"
 
 
 def counted(number: int, noun: str) -> str:

@@ -57,6 +57,12 @@ CommitInterval = Annotated[
         help="Time between checkpoints: 500ms, 2s, 1min. Default: 1s, and 5s for at_least_once on Kafka.",
     ),
 ]
+_ELASTICITY = (
+    "Key buckets that each task is split into: 1, 2, 4 ... 64, so that more containers than partitions have work; "
+    "repeatable, with the id of a stage for that one. Default: 1. Engine local."
+)
+Elasticity = Annotated[list[str] | None, _run(metavar="[STAGE=]N", help=_ELASTICITY)]
+PlanElasticity = Annotated[list[str] | None, typer.Option("--elasticity", metavar="[STAGE=]N", help=_ELASTICITY)]
 IntermediatePartitions = Annotated[int | None, _run(metavar="N", min=1, help="Partitions of intermediate streams.")]
 RunStateDir = Annotated[
     str | None,

@@ -97,6 +97,22 @@ def values_by_stream(option: str, given: Sequence[str]) -> dict[str, str]:
     return {"": alone[0], **named} if alone else named
 
 
+def elasticity_of(given: Sequence[str]) -> int | dict[str, int] | None:
+    """The setting `elasticity` of an option that is written `[STAGE=]N` and may be repeated; None if it was not given.
+
+    >>> elasticity_of(["4"]), elasticity_of(["clicks=2", "visits-by-user=8"])
+    (4, {'clicks': 2, 'visits-by-user': 8})
+    """
+    option = "--elasticity"
+    alone = [text for text in given if "=" not in text]
+    if alone and len(given) > 1:
+        remedy = "write --elasticity N once, or --elasticity STAGE=N for each stage that is to be split"
+        raise wrong_option(option, alone[-1], "one number for all stages, or one for each of some", remedy)
+    if alone:
+        return pairs(option, [f"all={alone[0]}"], "N", parsed_count)["all"]
+    return pairs(option, given, "STAGE=N", parsed_count) or None
+
+
 @overload
 def named_system(url: str, kafka_conf: Path | None) -> System: ...
 @overload

@@ -22,6 +22,7 @@ from .commands.streams import summary_of
 from .display import showing, summary
 from .option_values import (
     MAX_LINE,
+    elasticity_of,
     named_system,
     names_of,
     pairs,
@@ -46,6 +47,7 @@ class RunArguments:
     until: words.RunUntil = None
     guarantee: words.RunGuarantee = None
     commit_interval: words.CommitInterval = None
+    elasticity: words.Elasticity = None
     intermediate_partitions: words.IntermediatePartitions = None
     state_dir: words.RunStateDir = None
     forget_at_end: words.ForgetAtEnd = False
@@ -183,6 +185,7 @@ def _settings(arguments: RunArguments) -> Settings:
     return settings_with(
         guarantee=arguments.guarantee,
         commit_interval=_duration("--commit-interval", arguments.commit_interval),
+        elasticity=elasticity_of(arguments.elasticity or []),
         intermediate_partitions=arguments.intermediate_partitions,
         state_dir=arguments.state_dir,
         forget_at_end=arguments.forget_at_end or None,

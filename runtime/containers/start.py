@@ -17,6 +17,7 @@ from ...planner.task_assignment import stages_of, tasks_of
 from ..kernel.calls.cancellation import refuse_running_loop
 from ..launch import Until, check_until, checked_plan, refuse_impossible
 from ..local.coordination.membership import begin_run
+from ..local.engine import change_elasticity
 from ..metrics.http import Address
 from ..preflight.requirements import check_requirements
 from ..process.interruptions import interruptions_raised
@@ -59,6 +60,7 @@ def run_containers(
     idle = containers - len(tasks_of(stages_of(plan)))
     if idle > 0:
         say(f"{plural(idle, 'container')} of {containers} will be idle: there are no more tasks")
+    change_elasticity(plan, system, settings)
     with ExitStack() as stack:
         try:
             with exhaustion_explained(), stop_signals(), interruptions_raised():

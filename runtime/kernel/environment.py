@@ -20,14 +20,15 @@ from .windows.grown_lateness import Lateness
 
 @dataclass(frozen=True, slots=True)
 class StageCounts:
-    """The counts of a task: records `fed` by stream, messages `emitted` by operator in the order of the stage, `late`
-    and `keyless` messages by operator. `upto[0]` is the index behind the last record of the present batch that was
-    processed."""
+    """The counts of a task: records `fed` by stream, those `discarded` as of other key buckets, messages `emitted` by
+    operator in the order of the stage, `late` and `keyless` messages by operator. `upto[0]` is the index behind the
+    last record of the present batch that was processed."""
 
     fed: dict[str, int]
     emitted: list[int]
     late: dict[str, int] = field(default_factory=dict)
     keyless: dict[str, int] = field(default_factory=dict)
+    discarded: dict[str, int] = field(default_factory=dict)
     upto: list[int] = field(default_factory=lambda: [0])
 
 
@@ -36,7 +37,8 @@ class StageEnvironment:
     """The objects that compiled code and operators of one task may use. `bind` fills `stateful`, `pools` and
     `clock_users`.
 
-    `empty` says that `backend` holds no state. `producer` is the number of the task in the trailers that it writes.
+    `empty` says that `backend` holds no state. `producer` is the number of the task in the trailers that it writes, and
+    `bucket` the key bucket that it processes of a stage that is split.
     `clock_fired` is the processing time up to which the clock timers of each processor have fired. `run` is the id of
     the run.
     """
@@ -56,6 +58,7 @@ class StageEnvironment:
     clock_fired: dict[str, int]
     run: str
     producer: int
+    bucket: int
     backend: StateBackend
     empty: bool
     make_pool: Callable[..., CallPool]

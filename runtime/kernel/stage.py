@@ -14,6 +14,7 @@ from .effects import MessageEffects
 from .environment import StageCounts, StageEnvironment
 from .failures import Failures
 from .firing_pauses import FiringPauses
+from .key_buckets import discarded
 from .kinds import KERNEL_KINDS
 from .message_counts import input_counts
 from .message_failures import FedBatch, MessageFailures
@@ -49,8 +50,9 @@ def _failures_of(program: Program) -> Failures:
 class StageTask:
     """One task of a stage. It must be used by one thread only. An asynchronous stage needs a running event loop.
 
-    `feed` processes messages, and `drain_outputs` returns the outputs. A commit must store `state.changes()` and
-    `position()`. `progress` has the watermarks, `calls` the asynchronous calls, `counts` the counts.
+    `bucket` is the key bucket that the task processes, where the program is split. `feed` processes messages, and
+    `drain_outputs` returns the outputs. A commit must store `state.changes()` and `position()`. `progress` has the
+    watermarks, `calls` the asynchronous calls, `counts` the counts.
 
     `empty` says that the `backend` holds no state, so that it need not be read. `run` is the id of a run to the end of
     input, which is the same when the run is restarted. `make_pool` makes the pool of the calls of an operator.
@@ -68,6 +70,7 @@ class StageTask:
         empty: bool = False,
         position: Position | None = None,
         producer: int = 0,
+        bucket: int = 0,
         producers: Mapping[str, int] | None = None,
         accepts: Accepts = _every,
         make_pool: Callable[..., CallPool] = CallPool,
@@ -102,6 +105,7 @@ class StageTask:
         )
         self.state = TaskState(graph.operators, self.stateful, reads)
         self._pauses = self._pauses_where(full, turns=turns)
+        self._bucket = bucket
         self._environment = self._environment_of(position, reads, make_pool, empty, producer, run, keeps_at_end)
         self._reads = bind(self._environment)
         self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
@@ -142,6 +146,7 @@ class StageTask:
             clock_fired=dict(position.clock_fired),
             run=run,
             producer=producer,
+            bucket=self._bucket,
             backend=reads,
             empty=empty,
             make_pool=make_pool,
@@ -162,9 +167,12 @@ class StageTask:
         start: int = 0,
         stop: int | None = None,
         marks: bytearray | None = None,
+        buckets: bytes | None = None,
     ) -> int:
         """Feed `records[start:stop]` of one partition. Returns the index behind the last that was processed: `stop`, or
         less if a firing has paused. Raises `MessageError` under `on_error=fail()`.
+
+        `buckets` has the key bucket of each record of an input that is split: see `key_buckets`.
 
         `marks` has a byte for each of these records. In an asynchronous stage the byte becomes 1 once the message has
         landed.
@@ -175,11 +183,15 @@ class StageTask:
         self.counts.upto[0] = start + len(part)
         self.idle_sources.arrived(stream, self.watermarks.clock)
         source = self.inputs.inputs[stream].clock == "source"
-        high = self._reads[stream](part, start, self.inputs.highs.get(stream, START) if source else None)
+        split = () if buckets is None else (buckets[start : start + len(part)],)
+        high = self._reads[stream](part, start, self.inputs.highs.get(stream, START) if source else None, *split)
         if source and high > START:
             self.inputs.highs[stream] = high
         fed = self.counts.upto[0]
-        self.counts.fed[stream] += fed - start
+        others = 0 if buckets is None else discarded(buckets[start:fed], self._bucket)
+        if others:
+            self.counts.discarded[stream] = self.counts.discarded.get(stream, 0) + others
+        self.counts.fed[stream] += fed - start - others
         self.check()
         return fed
 

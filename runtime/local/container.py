@@ -15,6 +15,7 @@ from ..report import Report, sums
 from ..systems.contract import Consumer, RecordBatch, StreamPartition
 from .background_work import Steps, run_steps, run_steps_in_threads
 from .commit.contract import Commits
+from .container_inputs import ContainerInputs
 from .coordination.membership import PlaceGuard
 from .coordination.wait_messages import WaitReporter
 from .observe.progress import ProgressReporter
@@ -60,7 +61,7 @@ class Container:
     ) -> None:
         self._plan = plan
         self._tasks = tasks
-        self._owners = {partition: task for task in tasks for partition in task.queues.positions}
+        self._reading = ContainerInputs(plan, tasks)
         self._consumer = consumer
         self._commits = commits
         self._settings = settings
@@ -116,9 +117,7 @@ class Container:
         """
         if self._settings.offset_default == "latest" or self._commits.early:
             run_steps(self._commit([task for task in self._tasks if task.new or task.changes_borders]))
-        self._consumer.assign(
-            {partition: at for task in self._tasks for partition, at in task.queues.positions.items()}
-        )
+        self._consumer.assign(self._reading.positions)
         self._trim()
 
     def end_at(self, ends: dict[StreamPartition, int]) -> None:
@@ -180,14 +179,12 @@ class Container:
     def _trim(self) -> None:
         """Trim the intermediate streams up to the offsets that no task reads again."""
         self._next_trim = self._clock() + TRIM_SECONDS
-        self._commits.trim(
-            {partition: at for task in self._tasks for partition, at in task.trimmable_offsets().items()}
-        )
+        self._commits.trim(self._reading.trimmable(self._commits.checkpoints))
 
     def _read(self, patience: float) -> set[str]:
-        """Poll the consumer and queue each batch for the task that owns its partition. Returns the names of the tasks
-        that got records."""
-        wanted = frozenset([partition for partition, task in self._owners.items() if self._wants(partition, task)])
+        """Poll the consumer and queue each batch for the tasks that process its partition. Returns the names of the
+        tasks that got records."""
+        wanted = self._reading.wanted(self._ends)
         began = self._clock()
         # There is nothing to poll for: without a pause the loop would be busy.
         if patience and not wanted:
@@ -195,16 +192,7 @@ class Container:
         batches = self._consumer.poll(patience, wanted) if wanted else []
         if patience:
             self._reporter.idle_seconds += self._clock() - began
-        fed = set()
-        for batch in batches:
-            task = self._owners[(batch.stream, batch.partition)]
-            task.queues.add(self._up_to_end(batch))
-            fed.add(task.name)
-        return fed
-
-    def _wants(self, partition: StreamPartition, task: LocalTask) -> bool:
-        end = None if self._ends is None else self._ends.get(partition)
-        return task.queues.wants(partition[0], end)
+        return {name for batch in batches for name in self._reading.add(self._up_to_end(batch))}
 
     def _up_to_end(self, batch: RecordBatch) -> RecordBatch:
         """A batch without the records after the end of the run: these are for a later run."""

@@ -29,8 +29,10 @@ class InputQueue:
         self._tracker = OffsetTracker(offset)
 
     def add(self, batch: RecordBatch) -> None:
-        """Queue records behind those that wait. A batch without records moves `next_offset` alone: a stream may have
-        offsets that hold no message."""
+        """Queue records behind those that wait, but for those before `next_offset`: other tasks read the partition too,
+        from an earlier offset. A batch without records moves `next_offset` alone: a stream may have offsets that hold
+        no message."""
+        batch = batch.since(self.next_offset)
         if batch.records:
             self._batches.append(batch)
             self.read += len(batch.records)
@@ -105,13 +107,14 @@ class InputQueues:
         """The offset from which each input is to be read on."""
         return {(queue.stream, queue.partition): queue.next_offset for queue in self}
 
-    def wants(self, stream: str, end: int | None = None) -> bool:
-        """Whether a stream should be read now. The run reads it up to `end`, if that is given."""
-        queue = self._queues[stream]
-        if end is not None and queue.next_offset >= end:
-            return False
+    def is_read(self, stream: str, end: int | None) -> bool:
+        """Whether a stream was read up to `end`; a run without an end never has."""
+        return end is not None and self._queues[stream].next_offset >= end
+
+    def has_room(self, stream: str) -> bool:
+        """Whether more of a stream may be read now."""
         waits = self._bootstrapped and stream not in self._bootstrapped
-        return not waits and not queue.full
+        return not waits and not self._queues[stream].full
 
     def add(self, batch: RecordBatch) -> None:
         """Queue a batch at the input of its stream. The task reads one partition of each, so the stream is enough."""

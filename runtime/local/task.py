@@ -12,6 +12,7 @@ from ...planner.border_schema import BorderSchema
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.state_schema import carried
+from ...planner.task_assignment import stages_of
 from ..kernel.calls.async_calls import CallPool, Gate, Sleep
 from ..kernel.code.program import Program
 from ..kernel.stage import StageTask
@@ -88,7 +89,7 @@ class LocalTask:
         for name in stage.inputs:
             if name not in setup.inputs:
                 self._work.inputs.leave_out(name)
-        control = partial(ControlMessage, run.id, run.generation, setup.number, stage.tasks)
+        control = partial(ControlMessage, run.id, run.generation, setup.producer, stage.tasks * stage.elasticity)
         self._borders = BorderProgress(run.plan, stage, self._work.progress, control)
         self._commits = 0
         self._resumed = False
@@ -108,7 +109,8 @@ class LocalTask:
             keeps_at_end=not run.settings.forget_at_end,
             empty=checkpoint.blank,
             position=checkpoint.position,
-            producer=setup.number,
+            producer=setup.producer,
+            bucket=setup.bucket,
             producers={name: self._writers(name) for name in run.plan.stage(setup.stage).inputs},
             accepts=lambda control: control.run == run.id,
             make_pool=partial(CallPool, sleep=run.sleep, gate=run.gate),
@@ -116,8 +118,8 @@ class LocalTask:
 
     def _writers(self, stream: str) -> int:
         """How many tasks write an intermediate stream."""
-        plan = self._run.plan
-        return sum(plan.stage(plan.operator(id).stage).tasks for id in plan.stream(stream).written_by)
+        stages = stages_of(self._run.plan)
+        return sum(stages[self._run.plan.operator(id).stage].total for id in self._run.plan.stream(stream).written_by)
 
     def set_clock(self, now: int, unread: Collection[str] | None) -> None:
         """Set the clock to `now`, in ms since epoch. `unread` are the inputs that have messages which were not read
@@ -190,7 +192,9 @@ class LocalTask:
         marks = queue.begin(stop) if self.program.asynchronous else None
         whole = start == 0 and stop == len(batch.records)
         upto = None if whole else stop
-        fed = self._work.feed(batch.stream, batch.partition, batch.offsets, batch.records, start, upto, marks)
+        fed = self._work.feed(
+            batch.stream, batch.partition, batch.offsets, batch.records, start, upto, marks, batch.buckets
+        )
         if marks is not None:
             queue.withdraw(stop - fed)
         elif fed > start:  # without asynchronous calls a message has landed once the code of the stage returns

@@ -11,14 +11,16 @@ from ..systems.contract import StreamPartition
 
 @dataclass(frozen=True, slots=True)
 class InputMetrics:
-    """The metrics of one input: the counts of records that were `read` and of messages that were `processed` or are
-    `waiting`, the first offset that was not read, the offset of the last commit, and the watermark. `processed` leaves
-    out control messages."""
+    """The metrics of one input: the counts of records that were `read`, of messages that were `processed`, of those
+    that were `discarded` as of another key bucket (None where tasks are not split), and of those that are `waiting`;
+    the first offset that was not read, the offset of the last commit, and the watermark. `processed` leaves out control
+    messages."""
 
     stream: str
     partition: int
     read: int
     processed: int
+    discarded: int | None
     waiting: int
     next_offset: int
     committed_offset: int | None
@@ -85,6 +87,8 @@ def _input_samples(one: InputMetrics, where: tuple[str, str], lags: Mapping[Stre
     place = (*where, one.stream, str(one.partition))
     yield Sample("messages_read", one.read, place)
     yield Sample("messages_processed", one.processed, place)
+    if one.discarded is not None:
+        yield Sample("messages_discarded", one.discarded, place)
     yield Sample("messages_queued", one.waiting, place)
     if (one.stream, one.partition) in lags:
         yield Sample("lag_messages", lags[(one.stream, one.partition)], place)

@@ -93,11 +93,15 @@ class TaskView:
     def _input_metrics(
         self, queue: InputQueue, watermarks: Mapping[str, int], committed: Mapping[str, int]
     ) -> InputMetrics:
+        controls = self._work.inputs.controls.get(queue.stream, 0)
+        discarded = self._work.counts.discarded.get(queue.stream, 0)
+        split = self._program.graph.inputs[queue.stream].split
         return InputMetrics(
             stream=queue.stream,
             partition=queue.partition,
             read=queue.read,
-            processed=queue.processed - self._work.inputs.controls.get(queue.stream, 0),
+            processed=queue.processed - controls - discarded,
+            discarded=discarded if split else None,
             waiting=queue.waiting,
             next_offset=queue.next_offset,
             committed_offset=committed.get(queue.stream),

@@ -46,6 +46,13 @@ METRICS: tuple[MetricDefinition, ...] = (
     MetricDefinition(
         "messages_read", "counter", _PLACE, _LOCAL, "Records read from a stream, control messages included."
     ),
+    MetricDefinition(
+        "messages_discarded",
+        "counter",
+        _PLACE,
+        _LOCAL,
+        "Messages of other key buckets, which the task did not decode; with elasticity alone.",
+    ),
     MetricDefinition("messages_queued", "gauge", _PLACE, _LOCAL, "Records that were read and wait to be processed."),
     MetricDefinition(
         "messages_processed", "counter", _PLACE, _BOTH, "Messages of a stream that the operators were given."

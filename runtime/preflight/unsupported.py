@@ -67,6 +67,16 @@ def _by_clock(plan: Plan, _: str) -> Iterable[str]:
     return [*(operator.label for operator in plan.pipeline.operators if operator.follows_clock), *waiting]
 
 
+def _split(plan: Plan, _: str) -> Iterable[str]:
+    return [f"elasticity of stage {stage.name!r}" for stage in plan.stages if stage.elasticity > 1]
+
+
+def _split_by_time(plan: Plan, _: str) -> Iterable[str]:
+    """Sources whose messages every task decodes, since a function tells their times."""
+    split = {name for stage in plan.stages if stage.elasticity > 1 for name in stage.inputs}
+    return [one.label for one in plan.pipeline.sources if one.stream in split and one.timestamp is not None]
+
+
 def _between_calls(plan: Plan, system: str) -> Iterable[str]:
     """What fires, with calls before and behind it in its stage."""
     if not system.startswith("kafka:"):
@@ -98,6 +108,12 @@ _CAVEATS = (
         "under exactly_once all that it fires is one transaction while calls before it are in flight: if the calls "
         "behind it may together take longer than transaction.timeout.ms, write partition_by between, or raise it",
     ),
+    _Row(
+        "local",
+        _split_by_time,
+        "with elasticity each task decodes the messages of other key buckets too, since timestamp= tells their times",
+    ),
+    _Row("spark", _split, "of no effect: Spark has key buckets of its own, see spark_buckets"),
     _Row(
         "spark",
         _written_on_kafka,

@@ -27,7 +27,7 @@ class RecordBatch:
     """Records of one partition in offset order; `offsets` has one entry a record (a `range` if there are no gaps).
 
     `passed` is the offset to continue from where the offsets after the last record are known to hold no records. A
-    batch without records always has it.
+    batch without records always has it. `buckets` has the key bucket of each record, where tasks are split by key.
     """
 
     stream: str
@@ -35,6 +35,7 @@ class RecordBatch:
     offsets: Sequence[int]
     records: list[Record]
     passed: int | None = None
+    buckets: bytes | None = None
 
     @property
     def next_offset(self) -> int:
@@ -46,7 +47,17 @@ class RecordBatch:
         if self.next_offset <= end:
             return self
         count = bisect_left(self.offsets, end)
-        return RecordBatch(self.stream, self.partition, self.offsets[:count], self.records[:count], end)
+        buckets = None if self.buckets is None else self.buckets[:count]
+        return RecordBatch(self.stream, self.partition, self.offsets[:count], self.records[:count], end, buckets)
+
+    def since(self, start: int) -> "RecordBatch":
+        """The part of this batch from an offset on."""
+        count = bisect_left(self.offsets, start)
+        if count == 0 and self.next_offset >= start:
+            return self
+        passed = max(start, self.next_offset)
+        buckets = None if self.buckets is None else self.buckets[count:]
+        return RecordBatch(self.stream, self.partition, self.offsets[count:], self.records[count:], passed, buckets)
 
 
 class Admin(Protocol):

@@ -10,6 +10,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from msgspec import structs
+
 from ...dsl import operators as ops
 from ...dsl.errors import UsageError
 from ...dsl.message import Headers, Message, Record
@@ -27,8 +29,9 @@ from ..kernel.compiler.bindings import are_headers
 from ..kernel.time.bounds import END
 from ..local.commit.two_phase_commit import TwoPhaseCommit
 from ..local.container import Container
-from ..local.engine import make_tasks
 from ..local.observe.progress import ProgressReporter
+from ..local.open_tasks import make_tasks
+from ..local.rescaling import rescale
 from ..local.stores.alignment import CommittedLog
 from ..local.task import LocalTask, RunContext
 from ..open_resources import OpenResources
@@ -291,6 +294,17 @@ class PipelineDriver:
         self._container.start()
         self._run(self._settle())
 
+    def rescale(self, elasticity: int | Mapping[str, int]) -> None:
+        """Commit, and go on as a run with another `Settings.elasticity` does: tasks are split by key, or merged. Raises
+        UsageError where tasks cannot be merged since calls are in flight."""
+        self.commit()
+        settings = structs.replace(self._settings, elasticity=elasticity)
+        now = plan(self.plan.pipeline, partitions=self._admin.streams(), settings=settings)
+        self.crash()
+        rescale(self.plan, now, self._system, settings, _refuse_calls)
+        self.plan, self._settings = now, settings
+        self.restart()
+
     def close(self) -> None:
         """Abandon calls in flight, and close the driver for good."""
         if not self._loop.is_closed():
@@ -360,6 +374,14 @@ class PipelineDriver:
         if self._container is None:
             raise UsageError(explain("the pipeline is crashed", "a pipeline that runs", "call restart() first"))
         return self._container
+
+
+def _refuse_calls(*_: object) -> None:
+    """Refuse to merge tasks that have not read equally far, since calls are in flight."""
+    expected = "no calls in flight, as tasks are merged"
+    raise UsageError(
+        explain("rescale: calls are in flight", expected, "call advance(...) first, until they have ended")
+    )
 
 
 def _encoded(what: str, given: Any, serde_of: Callable[[Any], Serde[Any]], type_: Any) -> bytes:

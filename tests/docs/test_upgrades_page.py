@@ -90,6 +90,9 @@ PROOFS: dict[str, tuple[str, ...]] = {
         f"{PIPELINES}::test_the_name_of_a_stage_moves_no_state_on_the_log",
         f"{UPGRADES}::options of asynchronous calls",
     ),
+    "on the local engine, `elasticity`": (
+        "tests/local_engine/test_elasticity.py::test_state_is_kept_as_the_elasticity_changes",
+    ),
     "on the local engine, a stream that becomes a table": (
         f"{TABLES}::test_a_stream_that_becomes_a_table_is_read_from_its_start",
     ),

@@ -19,8 +19,9 @@ from fluvial.planner.task_assignment import stages_of, tasks_of
 from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.coordination.membership import Membership, PlaceGuard
-from fluvial.runtime.local.engine import make_tasks, open_commits
+from fluvial.runtime.local.engine import open_commits
 from fluvial.runtime.local.observe.progress import ProgressReporter
+from fluvial.runtime.local.open_tasks import make_tasks
 from fluvial.runtime.local.task import LocalTask, RunContext
 from fluvial.runtime.systems.end_offsets import EndOffsets
 from fluvial.runtime.systems.kafka import KafkaRecordProducer

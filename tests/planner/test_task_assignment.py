@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from fluvial.dsl import Pipeline
 from fluvial.planner import plan
-from fluvial.planner.task_assignment import Stages, assign, stages_of, task_name, tasks_of
+from fluvial.planner.task_assignment import Stages, StageTasks, TaskId, assign, stages_of, tasks_of
 
-stages = st.dictionaries(st.sampled_from(["clicks", "by-user", "by-page", "by-day"]), st.integers(1, 9))
+sizes = st.integers(1, 9).map(StageTasks) | st.builds(StageTasks, st.integers(1, 4), st.sampled_from([2, 4]))
+stages = st.dictionaries(st.sampled_from(["clicks", "by-user", "by-page", "by-day"]), sizes)
 containers = st.integers(1, 6)
 
 
@@ -20,7 +21,9 @@ containers = st.integers(1, 6)
 def assignments(draw: st.DrawFn) -> tuple[Stages, int, dict[str, int]]:
     """Stages, containers, and an assignment of before, which may be of other stages and containers."""
     before = assign(draw(stages), draw(containers))
-    places = st.dictionaries(st.sampled_from(tasks_of({"clicks": 9, "by-user": 9})), st.integers(0, 7))
+    places = st.dictionaries(
+        st.sampled_from(tasks_of({"clicks": StageTasks(9), "by-user": StageTasks(4, 2)})), st.integers(0, 7)
+    )
     return draw(stages), draw(containers), before | draw(places)
 
 
@@ -57,8 +60,8 @@ def test_the_same_again_is_the_same(given: tuple[Stages, int, dict[str, int]]) -
 
 def even(tasks: Stages, number: int) -> Iterator[dict[str, list[int]]]:
     """All even ways to say how many tasks of each stage each container gets."""
-    whole = {stage: count // number for stage, count in tasks.items()}
-    ways = [combinations(range(number), count % number) for count in tasks.values()]
+    whole = {stage: of_stage.total // number for stage, of_stage in tasks.items()}
+    ways = [combinations(range(number), of_stage.total % number) for of_stage in tasks.values()]
     for extra in product(*ways):
         found = {
             stage: [whole[stage] + (container in more) for container in range(number)]
@@ -73,8 +76,7 @@ def even(tasks: Stages, number: int) -> Iterator[dict[str, list[int]]]:
 def test_no_even_assignment_moves_fewer_tasks(given: tuple[Stages, int, dict[str, int]]) -> None:
     tasks, number, before = given
     homes = {
-        stage: Counter(before.get(task_name(stage, task), -1) for task in range(count))
-        for stage, count in tasks.items()
+        stage: Counter(before.get(task.name, -1) for task in of_stage.of(stage)) for stage, of_stage in tasks.items()
     }
     most = max(
         sum(
@@ -89,16 +91,46 @@ def test_no_even_assignment_moves_fewer_tasks(given: tuple[Stages, int, dict[str
 
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2), (2, 3), (3, 2), (4, 4)])
 def test_tasks_stay_where_they_were_when_containers_come_and_go(before: int, after: int) -> None:
-    tasks = {"clicks": 12}
+    tasks = {"clicks": StageTasks(12)}
     first = assign(tasks, before)
     assert kept(assign(tasks, after, first), first) == 12 * min(before, after) // max(before, after)
 
 
 def test_more_containers_than_tasks_leave_some_idle() -> None:
-    assert loads(assign({"clicks": 2}, 4), 4) == [1, 1, 0, 0]
+    assert loads(assign({"clicks": StageTasks(2)}, 4), 4) == [1, 1, 0, 0]
 
 
 def test_the_tasks_of_a_plan() -> None:
     pipeline = Pipeline("p")
     pipeline.stream("words", value=str).partition_by(str, id="by", key_type=str).send_to("out")
     assert tasks_of(stages_of(plan(pipeline, partitions={"words": 2, "p-by": 1}))) == ["words/0", "words/1", "p-by/0"]
+
+
+@given(assignments())
+def test_key_buckets_of_a_number_share_a_container_where_none_had_one_before(
+    given: tuple[Stages, int, dict[str, int]],
+) -> None:
+    tasks, number, _ = given
+    for stage, of_stage in tasks.items():
+        made = assign({stage: of_stage}, number)
+        places = [
+            {made[task.name] for task in of_stage.of(stage) if task.number == one} for one in range(of_stage.numbers)
+        ]
+        # At a border between two containers a number may be cut in two, so that both have as many tasks.
+        assert sum(map(len, places)) <= of_stage.numbers + number - 1
+
+
+@pytest.mark.parametrize("name", ["clicks/0", "a/b/12", "clicks/3-1-4"])
+def test_a_task_is_known_by_its_name(name: str) -> None:
+    assert TaskId.parse(name).name == name
+
+
+@pytest.mark.parametrize("name", ["clicks", "clicks/", "clicks/1-2", "clicks/x", "clicks/1-2-3-4"])
+def test_other_text_is_no_name_of_a_task(name: str) -> None:
+    with pytest.raises(ValueError, match="is no name of a task, such as"):
+        TaskId.parse(name)
+
+
+def test_the_name_of_a_task_has_a_number_a_bucket_and_the_elasticity() -> None:
+    assert TaskId.parse("a/b-1/3-1-4") == ("a/b-1", 3, 1, 4)
+    assert TaskId.parse("a/b-1/3") == ("a/b-1", 3, 0, 1)

@@ -1,6 +1,6 @@
 """Any number of containers, some of which die in the middle of the run, write what one does."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,18 +28,20 @@ FEW = settings(max_examples=examples(30), deadline=None, suppress_health_check=P
 
 
 @with_remote_rows
-def in_containers(case: Case, containers: int, deaths: Sequence[tuple[int, int]] = ()) -> Outputs:
+def in_containers(case: Case, containers: int, deaths: Sequence[tuple[int, int]] = (), elasticity: int = 1) -> Outputs:
     with TemporaryDirectory() as folder:
         # Small files, and a trim at each turn: what containers still need must be kept.
         system = LogSystem(Path(folder), fsync=False, segment_bytes=300)
         write(system, case.inputs)
         pipeline = build(case.description)
-        often = Settings(guarantee="exactly_once", commit_interval=timedelta(0))
+        often = Settings(guarantee="exactly_once", commit_interval=timedelta(0), elasticity=elasticity)
         with patch.object(container, "TRIM_SECONDS", 0.0):
             run_together(system, pipeline, containers, often, deaths)
         return outputs_of(system, {*case.inputs}, pipeline.name)
 
 
+ELASTICITY: Mapping[Mode, st.SearchStrategy[int]] = {"on_time": st.sampled_from([1, 2, 4]), "late": st.just(1)}
+"""What is late behind a border depends on how many tasks write the stream."""
 EXTRAS = pytest.mark.parametrize("extras", [(), get_args(Extra)], ids=["windows and borders", "all operators"])
 
 
@@ -48,9 +50,9 @@ EXTRAS = pytest.mark.parametrize("extras", [(), get_args(Extra)], ids=["windows 
 @pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_containers_write_what_the_oracle_does(mode: Mode, extras: Sequence[Extra]) -> None:
     @FEW
-    @given(cases(mode, negative=False, extras=extras), st.integers(2, 4))
-    def check(case: Case, containers: int) -> None:
-        assert_same(in_containers(case, containers), expected(case))
+    @given(cases(mode, negative=False, extras=extras), st.integers(2, 4), ELASTICITY[mode])
+    def check(case: Case, containers: int, elasticity: int) -> None:
+        assert_same(in_containers(case, containers, elasticity=elasticity), expected(case))
 
     check()
 
@@ -72,10 +74,11 @@ def test_containers_that_die_repeat_and_lose_nothing(mode: Mode, extras: Sequenc
         cases(mode, negative=False, extras=extras),
         st.integers(2, 3),
         st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12)), max_size=6),
+        ELASTICITY[mode],
     )
-    def check(case: Case, containers: int, deaths: list[tuple[int, int]]) -> None:
+    def check(case: Case, containers: int, deaths: list[tuple[int, int]], elasticity: int) -> None:
         with at_each_turn():
-            written = in_containers(case, containers, deaths)
+            written = in_containers(case, containers, deaths, elasticity)
         # A row that was written and not committed is written to its remote table again.
         assert_same(without_repeats(written), without_repeats(expected(case)))
 

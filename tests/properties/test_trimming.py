@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fluvial.dsl.message import Record
-from fluvial.planner.task_assignment import assign
+from fluvial.planner.task_assignment import StageTasks, assign
 from fluvial.runtime.local.coordination.assignments import Assignment, CoordinatorState, Presence, RunPhase
 from fluvial.runtime.systems.log import LogProducer, LogReader, LogSystem
 from generators.how_many import examples
@@ -69,7 +69,7 @@ class TrimmingContainers(RuleBasedStateMachine):
     def scale(self, containers: int) -> None:
         """Another generation begins once nobody is alive."""
         generation = self.assignment.generation + 1
-        tasks = assign({"by": TASKS}, containers, self.assignment.tasks)
+        tasks = assign({"by": StageTasks(TASKS)}, containers, self.assignment.tasks)
         self.assignment = Assignment(generation=generation, containers=containers, tasks=tasks, run="r", until="end")
 
     @rule(data=st.data())

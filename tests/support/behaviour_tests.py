@@ -132,6 +132,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/local/input_reset.py": ("tests/local_engine/test_input_streams.py",),
     "runtime/local/observe/state_queries.py": ("tests/command_line/test_state.py",),
     "runtime/local/offset_tracker.py": ("tests/runtime/local/test_input_queue.py",),
+    "runtime/local/open_tasks.py": ("tests/runtime/local/test_engine.py", "tests/local_engine/test_bootstrap.py"),
     "runtime/local/reset_steps.py": (
         "tests/runtime/test_pipeline_reset.py",
         "tests/runtime/local/stores/test_alignment.py",
@@ -144,7 +145,6 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/runtime/local/stores/test_alignment.py",
     ),
     "runtime/local/task_metrics.py": ("tests/runtime/local/observe/test_progress.py",),
-    "runtime/local/task_setup.py": ("tests/runtime/local/commit/test_two_phase_commit.py",),
     "runtime/local/task_view.py": (
         "tests/runtime/kernel/operators/test_joined_tables.py",
         "tests/runtime/testing/test_driver.py",

@@ -23,6 +23,7 @@ from ...launch import EngineName
 from ...local.checkpoints.border_compatibility import refuse_changed_borders
 from ...local.checkpoints.checkpoint import checkpoints_in
 from ...local.checkpoints.migration import kept_states, refuse_recreated
+from ...local.checkpoints.rescaled import plan_before
 from ...local.stores.survey import missing_stores
 from ...preflight.open_clients import open_clients
 from ...preflight.other_engine import other_engine_warning
@@ -71,7 +72,7 @@ def check(
         streams = None
         yield Finding(f"system: {error}", OUT_OF_REACH)
     try:
-        plan = plan_on(pipeline, existing)
+        plan = plan_on(pipeline, existing, settings)
     except FluvialError as error:
         yield Finding(f"plan: {error}", error.exit_code)
         return
@@ -225,6 +226,23 @@ def _stored_state(plan: Plan, engine: EngineName, system: System, settings: Sett
             yield from _key_buckets(plan, system, settings)
 
 
+def _elasticity(plan: Plan, system: System) -> Iterator[Finding]:
+    """Whether a run splits or merges tasks first."""
+    try:
+        before = plan_before(plan, checkpoints_in(system, plan.name))
+    except FluvialError as error:
+        yield Finding(f"elasticity: {error}", error.exit_code)
+        return
+    changes = [
+        f"stage {new.name} from {old.elasticity} to {new.elasticity}"
+        for old, new in zip(before.stages, plan.stages, strict=True)
+        if old.elasticity != new.elasticity
+    ]
+    if changes:
+        text = f"elasticity: a run changes the key buckets of each task first: {', '.join(changes)}"
+        yield Finding(text, remedy="stop all containers before that; see docs/guide/elasticity.md")
+
+
 def _key_buckets(plan: Plan, system: System, settings: Settings) -> Iterator[Finding]:
     """Whether a checkpoint lets Spark keep state in as many tasks as a new one would."""
     if few := import_module("fluvial.runtime.spark.engine").few_key_buckets(plan, system, settings):
@@ -251,6 +269,7 @@ def _inputs(plan: Plan, engine: EngineName, system: System, settings: Settings) 
         if other := other_engine_warning(plan, system, settings, engine):
             yield Finding(f"engine: {other.wrong}", remedy=other.remedy)
         if engine == "local":
+            yield from _elasticity(plan, system)
             stored = checkpoints_in(system, plan.name)
             refuse_recreated(plan, system, stored, reset_command(plan, system, settings))
     except SystemProblem as problem:

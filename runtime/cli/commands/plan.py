@@ -12,11 +12,13 @@ from ....dsl.origin import Origin
 from ....dsl.pipeline import Pipeline
 from ....dsl.text import plural
 from ....planner.drawing import Format, View, draw
+from ....planner.drawing.views import tasks_text
 from ....planner.ends_of_input import DEPENDS, EndDependence, end_dependences
 from ....planner.plan import Plan, PlannedStage
 from ....planner.planner import plan_on
+from ....planner.settings import Settings
 from ....planner.shown_operators import in_sight
-from ....planner.task_assignment import task_name
+from ....planner.task_assignment import TaskId
 from ...data_frames.plan_columns import plan_columns
 from ...files import STANDARD, open_output
 from ...preflight.unsupported import caveats, limitations
@@ -36,10 +38,12 @@ ENDINGS: Mapping[str, Format] = {
 _NAMES: Mapping[str, Format] = {**ENDINGS, **{format: format for format in ENDINGS.values()}}
 
 
-def planned(pipeline: Pipeline, system: System | None, partitions: Mapping[str, int]) -> Plan:
+def planned(
+    pipeline: Pipeline, system: System | None, partitions: Mapping[str, int], settings: Settings | None = None
+) -> Plan:
     """The plan for the partition counts of a system's streams; `partitions` overrides them."""
     existing = {} if system is None else system.admin().streams()
-    plan = plan_on(pipeline, {**existing, **partitions})
+    plan = plan_on(pipeline, {**existing, **partitions}, settings)
     known = [stream.name for stream in plan.streams]
     for name, count in partitions.items():
         if name not in known:
@@ -54,7 +58,7 @@ def tables(plan: Plan, system: str) -> RenderableType:
     parts: list[RenderableType] = [Text(f"{plan.name}: {sizes}", style="bold")]
     for number, stage in enumerate(plan.stages, 1):
         parts += [
-            Text(f"\nstage {number}: {_stage_name(stage)}, {plural(stage.tasks, 'task')}"),
+            Text(f"\nstage {number}: {_stage_name(stage)}, {tasks_text(stage)}"),
             _operators(plan, stage),
         ]
     parts += [Text("\nstreams"), _streams(plan)]
@@ -83,7 +87,11 @@ def columns_table(plan: Plan) -> RenderableType:
 
 def _stage_name(stage: PlannedStage) -> str:
     """The name of a stage, and of its first task if the tasks are named otherwise."""
-    return stage.name if stage.name == stage.id else f"{stage.name} (tasks {task_name(stage.id, 0)} ...)"
+    return (
+        stage.name
+        if stage.name == stage.id
+        else f"{stage.name} (tasks {TaskId(stage.id, 0, 0, stage.elasticity).name} ...)"
+    )
 
 
 def _operators(plan: Plan, stage: PlannedStage) -> RenderableType:

@@ -36,6 +36,7 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
         "next_fire": watermarks.next_fire,
         "emitted": environment.counts.emitted,
         "producer": environment.producer,
+        "own_bucket": environment.bucket,
         "pack_trailer": pack_trailer,
         "with_trailer": with_trailer,
         "encode_key": encode_key,

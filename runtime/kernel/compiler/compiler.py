@@ -18,6 +18,7 @@ from ..code.source_text import CodePath, SourceText, Variables, compiled
 from ..code.stage_graph import StageGraph, changes_state, ends_path, has_outputs
 from ..kinds import KERNEL_KINDS
 from ..time.border_watermarks import TRAILER_SIZE
+from ..time.bounds import EARLIEST, LATEST
 from ..time.stage_input import StageInput, TimeSource
 from .graph_builder import build_stage_graph
 from .stream_limits import limits_of_operators
@@ -33,13 +34,14 @@ def compile_stage(
     limits: Mapping[str, SizeLimit] | None = None,
     clients: Clients | None = None,
     by_time: Collection[str] = (),
+    split: bool = False,
 ) -> Program:
     """Compile a stage. `clocks` says where the time of each input comes from, and `trailers` whether records of
     intermediate streams carry the watermark. Programs with the same `remotes` share the clients of remote tables.
     `limits` are those of the records of streams, where a stream has one. `clients` has, by the time that a task is
     made, what the resources of the stage have opened. The messages of streams `by_time` are read in the order of their
-    times."""
-    graph = build_stage_graph(plan, stage, dict(clocks), by_time)
+    times. With `split` each task processes one key bucket of its inputs."""
+    graph = build_stage_graph(plan, stage, dict(clocks), by_time, split=split)
     of_operators = limits_of_operators(graph, limits or {}, trailers)
     compiler = Compiler(graph, trailers, of_operators)
     code = compiler.compile()
@@ -108,30 +110,16 @@ class Compiler:
         name = f"read_{number}"
         high = "high" if stage_input.clock == "source" else "_"
         counted = self._counted(stage_input)
-        text.add(1, f"def {name}(records, first, {high}):")
+        text.add(1, f"def {name}(records, first, {high}{', buckets' if stage_input.split else ''}):")
         text.add(2, f"w = now[{path.node}]")
         for id in counted:
             text.add(2, f"c_{self.number[id]} = 0")
-        if path.tracked:
-            text.add(2, "for i, (k, v, t, h) in enumerate(records, first):")
-        else:  # the index of a message is needed only if it fails
-            text.add(2, "rest = iter(records)")
-            text.add(2, "for k, v, t, h in rest:")
-        index = "i" if path.tracked else "first + len(records) - rest.__length_hint__() - 1"
-        text.add(3, "try:")
-        if stage_input.clock == "trailer":
-            self._read_trailer(path, number, index)
-        if stage_input.source is None:
-            partial = f"partial_{number}(v, h) if h else " if stage_input.partials else ""
-            text.add(4, f"v0 = {partial}None if v is None else decode_{number}(v)", stage_input.writer)
-        else:
-            write_source(text, 4, stage_input.source, number, checked=stage_input.clock != "source")
-        text.catch(3)
-        text.add(4, f"failed_{number}({index}, error, {stage_input.writer!r})")
-        self._pass(path, 4)
+        index = self._loop(path, split=stage_input.split)
+        depth = self._decode(path, stage_input, number, index)
         where = f"failed_{number}({index}, error)"
         opened = f"in_flight = open_{number}(i, w)"
-        self.dispatch(path, list(stage_input.readers), Variables(value="v0", of=stage_input.writer), 3, where, opened)
+        names = Variables(value="v0", of=stage_input.writer)
+        self.dispatch(path, list(stage_input.readers), names, depth, where, opened)
         if stage_input.clock == "source":
             self._advance(number, stage_input, index)
         if stage_input.clock == "source" and not self.graph.exact:
@@ -139,6 +127,60 @@ class Compiler:
         for id in counted:
             text.add(2, f"emitted[{self.number[id]}] += c_{self.number[id]}")
         text.add(2, f"return {high}")
+
+    def _loop(self, path: CodePath, *, split: bool) -> str:
+        """Write the head of the loop over the records of a batch. Returns the expression of the index of a record."""
+        record, text = "(k, v, t, h)", self.text
+        if path.tracked:
+            each = f"i, ({record}, b)" if split else f"i, {record}"
+            text.add(2, f"for {each} in enumerate({'zip(records, buckets)' if split else 'records'}, first):")
+            return "i"
+        # The index of a message is needed only if it fails.
+        text.add(2, "rest = iter(records)")
+        text.add(2, f"for {record}, b in zip(rest, buckets):" if split else "for k, v, t, h in rest:")
+        return "first + len(records) - rest.__length_hint__() - 1"
+
+    def _decode(self, path: CodePath, stage_input: StageInput, number: int, index: str) -> int:
+        """Write the code that decodes a record, which skips one that fails, or that is of another key bucket. Returns
+        how deep the code for the message is nested."""
+        text, own_time = self.text, stage_input.clock == "source"
+        # A message of another key bucket advances the time of a source: it is skipped behind that.
+        skips = stage_input.split and own_time
+        timed = skips and stage_input.source is not None and stage_input.source.timestamp is not None
+        depth = 4 if skips and not timed else 3
+        if depth == 4:
+            text.add(3, "if b != own_bucket:")
+            self._pass_foreign(path)
+            text.add(3, "else:")
+        text.add(depth, "try:")
+        if stage_input.clock == "trailer":
+            self._read_trailer(path, number, index, split=stage_input.split)
+        if stage_input.source is None:
+            partial = f"partial_{number}(v, h) if h else " if stage_input.partials else ""
+            text.add(depth + 1, f"v0 = {partial}None if v is None else decode_{number}(v)", stage_input.writer)
+        else:
+            write_source(text, depth + 1, stage_input.source, number, checked=not own_time)
+        text.catch(depth)
+        failed = f"failed_{number}({index}, error, {stage_input.writer!r})"
+        if timed:
+            text.add(depth + 1, "if b == own_bucket:")
+        text.add(depth + (2 if timed else 1), failed)
+        self._pass(path, depth + 1)
+        if not timed:
+            return depth
+        if path.tracked:
+            text.add(3, "if b != own_bucket:")
+            text.add(4, "passed(i)")
+        text.add(3, "else:" if path.tracked else "if b == own_bucket:")
+        return 4
+
+    def _pass_foreign(self, path: CodePath) -> None:
+        """Pass over a message of another key bucket that is not decoded. The time of one that its own task refuses does
+        not count here either."""
+        if path.tracked:
+            self.text.add(4, "passed(i)")
+        self.text.add(4, f"if not {EARLIEST} <= t <= {LATEST}:")
+        self.text.add(5, "continue")
 
     def _counted(self, stage_input: StageInput) -> list[str]:
         """The operators in the loop of an input that emit fewer or more messages than they are given. Their outputs are
@@ -171,7 +213,7 @@ class Compiler:
         self.text.add(depth + 1, f"upto[0] = {upto}")
         self.text.add(depth + 1, "break")
 
-    def _read_trailer(self, path: CodePath, number: int, index: str) -> None:
+    def _read_trailer(self, path: CodePath, number: int, index: str, *, split: bool) -> None:
         text = self.text
         text.add(4, "if v is None:")
         text.add(5, "s, h = h[-1][1], h[:-1]")
@@ -182,6 +224,9 @@ class Compiler:
         text.add(5, f"if len(s) != {TRAILER_SIZE}:")
         self._pass(path, 6, index)
         self._stop_if_paused(5, index)
+        if split:
+            text.add(4, "if b != own_bucket:")
+            self._pass(path, 5)
 
     def _advance(self, number: int, stage_input: StageInput, index: str) -> None:
         text = self.text

@@ -21,14 +21,18 @@ def build_stage_graph(
     stage_id: str,
     clocks: dict[str, TimeSource],
     by_time: Collection[str] = (),
+    *,
+    split: bool = False,
 ) -> StageGraph:
     """The graph of a stage of a plan. `clocks` says where the time of each input comes from. The messages of streams
-    `by_time` are read in the order of their times."""
+    `by_time` are read in the order of their times. With `split` a task processes one key bucket of its inputs, but
+    for broadcast ones."""
     known = flows(plan.pipeline)
     stage = plan.stage(stage_id)
     pipeline = plan.pipeline
     operators = {id: pipeline.operator(id) for id in stage.operators}
     inputs: dict[str, StageInput] = {}
+    to_all = {one.id for one in pipeline.borders if one.to_all}
     followers: dict[str, list[str]] = {id: [] for id in operators}
     readers: dict[str, list[str]] = {}
     side_of = {id: operator.inputs[0] for id, operator in operators.items() if isinstance(operator, ops.Side)}
@@ -43,7 +47,10 @@ def build_stage_graph(
         writer = origin.id if origin else stream[len(pipeline.name) + 1 :]
         reading = followers[origin.id] if origin else readers[writer]
         partials = origin is None and partial_reader(pipeline, writer, known[writer].value) is not None
-        inputs[stream] = StageInput(stream, clocks[stream], origin, writer, tuple(reading), partials=partials)
+        part = split and writer not in to_all
+        inputs[stream] = StageInput(
+            stream, clocks[stream], origin, writer, tuple(reading), partials=partials, split=part
+        )
     graph = StageGraph(plan, operators, inputs, {id: tuple(behind) for id, behind in followers.items()}, frozenset())
     if any(operator.async_call is not None for operator in operators.values()):
         starts = [id for id, operator in operators.items() if operator.role == "both" or id in side_of]

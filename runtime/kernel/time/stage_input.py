@@ -14,7 +14,8 @@ the engine ("given")."""
 class StageInput:
     """An input of a stage: its stream, where its time comes from, and the operators that read it. `source` is None for
     an intermediate stream, whose types are those of the operator `writer`. A `silent` input fills tables and nothing
-    else: nothing waits for its watermark. One with `partials` may have partial aggregates in place of messages."""
+    else: nothing waits for its watermark. One with `partials` may have partial aggregates in place of messages. Of one
+    that is `split` a task processes the messages of its key bucket alone; the others advance its time."""
 
     stream: str
     clock: TimeSource
@@ -23,3 +24,4 @@ class StageInput:
     readers: tuple[str, ...]
     silent: bool = False
     partials: bool = False
+    split: bool = False

@@ -10,11 +10,11 @@ from ....planner.border_schema import BorderSchema, schemas_as_read
 from ....planner.plan import Plan
 from ....planner.state_schema import differences
 from ....planner.stream_names import intermediate
+from ....planner.task_assignment import TaskId
 from ...kernel.time.border_watermarks import TRAILER_HEADER, read_control
 from ...systems.contract import System
 from ...systems.reads import read_to_ends
 from .checkpoint import Checkpoint, Checkpoints
-from .migration import number_of
 
 
 def last_border_schemas(checkpoints: Iterable[Checkpoint]) -> dict[str, BorderSchema]:
@@ -39,7 +39,7 @@ def refuse_changed_borders(plan: Plan, system: System, stored: Checkpoints) -> N
         stream = intermediate(plan.name, border.id)
         changes = differences(last[stream].schema, wanted[stream]) if stream in last else []
         # A stream is read only if this matters: it may be long.
-        if changes and _holds_unread_messages(system, stream, stored):
+        if changes and holds_unread_messages(system, stream, stored):
             wrong = f"messages that {border.label} has left in the stream {stream!r}, and that were not read yet, "
             wrong += f"have another meaning: {'; '.join(changes)}"
             expected = "the types and serdes that they were written with, as long as some were not read"
@@ -48,7 +48,8 @@ def refuse_changed_borders(plan: Plan, system: System, stored: Checkpoints) -> N
             raise PlanError(explain(wrong, expected, remedy, border.origin))
 
 
-def _holds_unread_messages(system: System, stream: str, stored: Checkpoints) -> bool:
+def holds_unread_messages(system: System, stream: str, stored: Checkpoints) -> bool:
+    """Whether an intermediate stream has messages that its tasks have not read, besides control messages."""
     admin = system.admin()
     if admin.partitions(stream) is None:
         return False
@@ -60,9 +61,15 @@ def _holds_unread_messages(system: System, stream: str, stored: Checkpoints) -> 
 
 
 def _read_up_to(stream: str, partition: int, stored: Checkpoints) -> int:
-    """The offset of a partition before which a task has read everything, whatever its stage was called."""
-    readers = (one for task, one in stored.items() if number_of(task) == str(partition))
-    return max((one.offsets.get(stream, 0) for one in readers), default=0)
+    """The offset of a partition before which a task has read everything, or each of the tasks that are split by key,
+    whatever their stage was called."""
+    groups: dict[tuple[str, int], list[int]] = {}
+    for task, one in stored.items():
+        stage, number, _, elasticity = TaskId.parse(task)
+        if number == partition:
+            groups.setdefault((stage, elasticity), []).append(one.offsets.get(stream, 0))
+    whole = (min(offsets) for (_, elasticity), offsets in groups.items() if len(offsets) == elasticity)
+    return max(whole, default=0)
 
 
 def _is_control(record: Record) -> bool:

@@ -66,7 +66,7 @@ def refuse_recreated(plan: Plan, system: System, stored: Checkpoints, reset: str
 
 
 def number_of(task: str) -> str:
-    """The number of a task within its stage; it stays when the stage is renamed."""
+    """The number of a task within its stage, with its key bucket; it stays when the stage is renamed."""
     return task.rpartition("/")[2]
 
 
@@ -94,7 +94,7 @@ def _knows(checkpoint: Checkpoint, operator: str) -> bool:
 
 def _merged(plan: Plan, setup: TaskSetup, stored: Checkpoints) -> Checkpoint:
     own, inputs = stored.get(setup.name, Checkpoint()), plan.stage(setup.stage).inputs
-    all_names = [one for name, one in stored.items() if number_of(name) == str(setup.number)]
+    all_names = [one for name, one in stored.items() if number_of(name) == number_of(setup.name)]
     merged = without(own, {store.operator for store in plan.stores if store.stage != setup.stage})
     holders = {operator: holder_of(operator, setup.name, stored) for operator in setup.changelogs}
     for operator, holder in holders.items():

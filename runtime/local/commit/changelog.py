@@ -1,8 +1,9 @@
 """Changelogs: the changes of a store as records of a compacted stream, and a store rebuilt from them.
 
-A change of the state of operator `id` is a record of the operator's changelog, in the partition of the task. Its key is
-the state's key without the id. Its value is the new bytes, or none for a deletion. To replay is to write the records in
-their order. Records may be replayed more than once, as long as the last one of each key is among them.
+A change of the state of operator `id` is a record of the operator's changelog, in the partition of the task's number,
+which the key buckets of that number share. Its key is the state's key without the id. Its value is the new bytes, or
+none for a deletion. To replay is to write the records in their order. Records may be replayed more than once, as long
+as the last one of each key is among them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -61,13 +62,21 @@ class ChangelogOffsets:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogRange:
-    """The part of a changelog to be read for a store: the offsets from `start` to before `end`."""
+    """The part of a changelog to be read for a store: the offsets from `start` to before `end`, and of these the
+    records whose keys it `owns`."""
 
     store: TaskStore
     operator: str
     place: StreamPartition
     start: int
     end: int
+    owns: Callable[[bytes], bool] | None = None
+
+    def own(self, records: Iterable[Record]) -> Iterable[tuple[bytes, bytes | None]]:
+        """The keys and values of those records that are the store's."""
+        owns = self.owns
+        pairs = ((key or b"", value) for key, value, _, _ in records)
+        return pairs if owns is None else ((key, value) for key, value in pairs if owns(key))
 
 
 def replay(consumer: Consumer, ranges: Sequence[ChangelogRange], on_batch: Callable[[int, int], None]) -> None:
@@ -75,7 +84,7 @@ def replay(consumer: Consumer, ranges: Sequence[ChangelogRange], on_batch: Calla
     records and of its offsets."""
     for span, records, passed in _read(consumer, ranges):
         prefix = prefix_of(span.operator)
-        span.store.write((prefix, key or b"", value) for key, value, _, _ in records)
+        span.store.write((prefix, key, value) for key, value in span.own(records))
         on_batch(len(records), passed)
 
 
@@ -83,28 +92,36 @@ def undo_records(
     consumer: Consumer, ranges: Sequence[ChangelogRange], now: int
 ) -> Iterator[tuple[StreamPartition, list[Record]]]:
     """Records that undo what ranges hold: each key of a range, with the value that the store has."""
-    keys: dict[StreamPartition, set[bytes]] = {}
+    keys: dict[ChangelogRange, set[bytes]] = {span: set() for span in ranges}
     for span, records, _ in _read(consumer, ranges):
-        keys.setdefault(span.place, set()).update(record[0] or b"" for record in records)
+        keys[span].update(key for key, _ in span.own(records))
     for span in ranges:
         prefix = prefix_of(span.operator)
-        undone: list[Record] = [(key, span.store.get(prefix, key), now, ()) for key in sorted(keys.get(span.place, ()))]
+        undone: list[Record] = [(key, span.store.get(prefix, key), now, ()) for key in sorted(keys[span])]
         if undone:
             yield span.place, undone
 
 
 def _read(consumer: Consumer, ranges: Sequence[ChangelogRange]) -> Iterator[tuple[ChangelogRange, list[Record], int]]:
-    """The records of ranges, batch by batch, each with the number of offsets that the batch takes. Offsets may have
-    gaps, also at the end of a range: a batch counts as read up to its `next_offset`."""
-    unread = {span.place: span for span in ranges if span.start < span.end}
-    positions = {place: span.start for place, span in unread.items()}
+    """The records of ranges, batch by batch, each with the number of offsets that the batch takes. A partition is read
+    once for all its ranges. Offsets may have gaps, also at the end of a range: a batch counts as read up to its
+    `next_offset`."""
+    unread: dict[StreamPartition, list[ChangelogRange]] = {}
+    for span in ranges:
+        if span.start < span.end:
+            unread.setdefault(span.place, []).append(span)
+    positions = {place: min(span.start for span in spans) for place, spans in unread.items()}
     if unread:
         consumer.assign(positions)
     while unread:
         for batch in consumer.poll(POLL_SECONDS, frozenset(unread)):
             place = batch.stream, batch.partition
-            part = batch.before(unread[place].end)
-            yield unread[place], part.records, part.next_offset - positions[place]
-            positions[place] = part.next_offset
-            if part.next_offset >= unread[place].end:
+            for span in unread[place]:
+                part = batch.since(span.start).before(span.end)
+                passed = part.next_offset - max(span.start, positions[place])
+                if passed > 0:
+                    yield span, part.records, passed
+            positions[place] = batch.next_offset
+            unread[place] = [span for span in unread[place] if span.end > batch.next_offset]
+            if not unread[place]:
                 del unread[place]

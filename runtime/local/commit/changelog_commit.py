@@ -4,6 +4,8 @@ too."""
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace as replace_range
+from functools import partial
 from itertools import chain
 
 from msgspec import json
@@ -17,7 +19,7 @@ from ...kernel.state_backend import Change
 from ...state.contract import TaskStore
 from ...systems.contract import ProducingSystem, RecordProducer, StreamPartition
 from ..background_work import Steps
-from ..checkpoints.checkpoint import Checkpoint, Checkpoints, decode, encode, is_ahead
+from ..checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in, decode, encode, is_ahead
 from ..stores.store_keys import CHECKPOINT, META
 from ..task_setup import TaskSetup
 from .changelog import ChangelogOffsets, ChangelogRange, change_records, replay, undo_records
@@ -26,6 +28,10 @@ from .contract import Committed, TaskCommit
 _ORIGIN, _USED = b"origin", b"used"
 STALE_MS = 5 * 24 * 3600 * 1000
 """A store that was not used for that long is rebuilt. Changelogs keep deletions for 7 days."""
+
+SHARED_SECONDS = 60.0
+"""How long a start waits for transactions of other containers that are open on its changelogs."""
+SHARED_PAUSE_SECONDS = 0.2
 
 OnRestore = Callable[[int, int], None]
 """Called with (records restored, offsets of changelogs still to be read): first before any record, then after each
@@ -71,6 +77,7 @@ class ChangelogCommit:
         outputs: RecordProducer | None = None,
         on_restore: OnRestore = ignore_restore,
         clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
         group_offsets: bool = True,
     ) -> None:
         """`producer` has the container's transactional id. Without `outputs` the guarantee is `exactly_once`."""
@@ -83,7 +90,7 @@ class ChangelogCommit:
         self._producer = producer
         self._on_restore = on_restore
         self._read_offsets: dict[StreamPartition, dict[str, int]] = {}
-        self._clock = clock
+        self._clock, self._sleep = clock, sleep
         self._group_offsets = group_offsets
         if self.together:
             producer.begin()
@@ -102,6 +109,7 @@ class ChangelogCommit:
         stateful = [setup for setup in setups if setup.stateful]
         streams = {stream for setup in stateful for stream in setup.changelogs.values()}
         changelogs = {stream: ChangelogOffsets(self._admin, stream) for stream in streams}
+        self._wait_for_shared(stateful, resumed, changelogs)
         behind: list[ChangelogRange] = []
         beyond: list[ChangelogRange] = []
         for setup in stateful:
@@ -113,7 +121,7 @@ class ChangelogCommit:
                 behind.append(missing)
                 if not resumed[setup.name].atomic:
                     end = changelogs[stream].ends[setup.number]
-                    beyond.append(ChangelogRange(setup.store, operator, missing.place, missing.end, end))
+                    beyond.append(replace_range(missing, start=missing.end, end=end))
         self._restore(behind)
         # Not before the restore: one that is cut off begins again where the store's own checkpoint ends.
         for setup in stateful:
@@ -122,6 +130,23 @@ class ChangelogCommit:
         if not self.together:
             resumed.update(self._repair(beyond, stateful, resumed))
         return resumed
+
+    def _wait_for_shared(
+        self,
+        setups: Sequence[TaskSetup],
+        resumed: Mapping[str, Checkpoint],
+        changelogs: dict[str, ChangelogOffsets],
+    ) -> None:
+        """Wait until readers see the changelogs up to the checkpoints. Where key buckets share a partition, an open
+        transaction of another container hides what was committed behind its first record, until it commits."""
+        until = self._clock() + SHARED_SECONDS
+        shared = [setup for setup in setups if setup.elasticity > 1]
+        for setup in shared:
+            for operator, stream in setup.changelogs.items():
+                end = resumed[setup.name].changelogs.get(operator, 0)
+                while changelogs[stream].ends[setup.number] < end and self._clock() < until:
+                    self._sleep(SHARED_PAUSE_SECONDS)
+                    changelogs[stream] = ChangelogOffsets(self._admin, stream)
 
     def _stored_checkpoint(self, setup: TaskSetup, origin: bytes, committed: Checkpoint) -> Checkpoint:
         """The checkpoint in a store, which is emptied if it cannot catch up to the `committed` one."""
@@ -249,6 +274,10 @@ class ChangelogCommit:
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
+    def checkpoints(self) -> Checkpoints:
+        """The last checkpoints in the stream of checkpoints."""
+        return checkpoints_in(self._system, self._pipeline)
+
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Let the brokers remove the records before these offsets."""
         self._producer.trim(starts)
@@ -283,4 +312,5 @@ def _behind(
         raise SystemProblem(
             explain(wrong, "the changelog that was written with the checkpoint", remedy, f"changelog {log.stream}")
         )
-    return ChangelogRange(setup.store, operator, (log.stream, setup.number), start, max(start, end))
+    owns = None if setup.elasticity == 1 else partial(setup.owns, operator)
+    return ChangelogRange(setup.store, operator, (log.stream, setup.number), start, max(start, end), owns)

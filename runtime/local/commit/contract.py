@@ -89,6 +89,10 @@ class Commits(Protocol):
         commit may end."""
         ...
 
+    def checkpoints(self) -> Checkpoints:
+        """The last checkpoint of each task of the pipeline, those of other containers too."""
+        ...
+
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Let the system remove the records of these partitions before these offsets: no task reads them again."""
         ...

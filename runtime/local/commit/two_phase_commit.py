@@ -77,6 +77,10 @@ class TwoPhaseCommit:
         self._producer.publish(token)
         return Committed(commit.checkpoint, self._producer.begin())
 
+    def checkpoints(self) -> Checkpoints:
+        """The last checkpoints in the log."""
+        return self._log.checkpoints()
+
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Trim what the tasks of this container have read, and remove files that no container needs any more.
 

@@ -32,11 +32,13 @@ STILL_SECONDS = 3.0
 @dataclass(frozen=True, slots=True)
 class ContainerId:
     """Which container of how many a process is, counted from 0. `run` is the id of the run that a supervisor has begun.
-    Without it a single container begins a run, and one of several joins the last run or begins one (`joins`)."""
+    Without it a single container begins a run, and one of several joins the last run or begins one (`joins`). A run to
+    the end stops at `ends`, if they are given, in place of the ends that its sources have."""
 
     number: int = 0
     containers: int = 1
     run: str = ""
+    ends: PartitionEnds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +180,15 @@ def join(
     if not isinstance(system, ProducingSystem) and container.containers == 1:
         with system.claim(plan.name):
             if system.admin().partitions(coordinator(plan.name)) is None:
-                yield PlaceGuard(_alone(plan, system, until, machine.new_id()))
+                yield PlaceGuard(_alone(plan, system, container, until, machine.new_id()))
                 return
     with _coordinated(plan, system, container, until, machine) as guard:
         yield guard
 
 
-def _alone(plan: Plan, system: System, until: str, run: str) -> Membership:
+def _alone(plan: Plan, system: System, container: ContainerId, until: str, run: str) -> Membership:
     tasks = frozenset(tasks_of(stages_of(plan)))
-    ends, catches_up = _frozen_ends(plan, system, until), until == "caught-up"
+    ends, catches_up = container.ends or _frozen_ends(plan, system, until), until == "caught-up"
     return Membership(0, 1, 0, run, tasks, ends, f"{plan.name}-0-0", catches_up=catches_up)
 
 
@@ -196,7 +198,7 @@ def _coordinated(
 ) -> Iterator[PlaceGuard]:
     coordinator_stream = Coordinator(system, plan.name, machine)
     run, requested = machine.new_id(), RequestedRun(stages_of(plan), container.containers, until)
-    ends = _by_stream(_frozen_ends(plan, system, until))
+    ends = _by_stream(container.ends or _frozen_ends(plan, system, until))
 
     def decide(state: CoordinatorState) -> Assignment:
         last = state.assignment

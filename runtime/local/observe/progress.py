@@ -119,7 +119,10 @@ class ProgressReporter:
         if self._progress is None:
             return
         seconds, tasks = self.seconds, measured or ()
-        positions = {(one.stream, one.partition): one.next_offset for task in tasks for one in task.inputs}
+        positions: dict[StreamPartition, int] = {}
+        for one in (one for task in tasks for one in task.inputs):
+            place = (one.stream, one.partition)  # of several tasks where they are split by key
+            positions[place] = min(one.next_offset, positions.get(place, one.next_offset))
         lags = None if measured is None else self._lags(positions)
         samples = [sample for task in tasks for sample in task_samples(self._plan, task, lags or {})]
         self._progress(

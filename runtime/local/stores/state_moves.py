@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from ....planner.plan import Plan
-from ....planner.task_assignment import task_name
+from ....planner.task_assignment import stages_of
 from ...kernel.state_backend import Change
 from ...state.contract import TaskStore
 from ..checkpoints import checkpoint as checkpoints
@@ -65,8 +65,8 @@ def moves(plan: Plan, stored: Checkpoints) -> Iterator[Move]:
 def _places(plan: Plan) -> Iterator[tuple[str, str]]:
     """Each operator that keeps state, with each of its tasks."""
     for store in plan.stores:
-        for number in range(plan.stage(store.stage).tasks):
-            yield store.operator, task_name(store.stage, number)
+        for task in stages_of(plan)[store.stage].of(store.stage):
+            yield store.operator, task.name
 
 
 def _stale(plan: Plan, stored: Checkpoints) -> dict[str, Checkpoint]:

@@ -29,8 +29,8 @@ def store_for(plan: Plan, task: str, system: System, settings: Settings, contain
     if folder is None:
         return _IN_MEMORY.setdefault(system, {}).setdefault(f"{plan.name}/{task}", MemoryStore())
     if isinstance(system, ProducingSystem):
-        return _spare_store(folder, _name(task), settings)
-    return _open(folder / _name(task), settings)
+        return _spare_store(folder, folder_name(task), settings)
+    return _open(folder / folder_name(task), settings)
 
 
 def _open(folder: Path, settings: Settings, *, spare: bool = False) -> RocksStore:
@@ -44,7 +44,7 @@ def task_folders(plan: Plan, system: System, settings: Settings, task: str) -> l
     On systems with changelogs the list is empty: their stores can be restored.
     """
     home = None if isinstance(system, ProducingSystem) else state_folder(plan, system, settings)
-    return [] if home is None else [folder for folder in (home / _name(task),) if _holds_store(folder)]
+    return [] if home is None else [folder for folder in (home / folder_name(task),) if _holds_store(folder)]
 
 
 def pipeline_folders(plan: Plan, system: System, settings: Settings) -> list[Path]:
@@ -56,9 +56,10 @@ def pipeline_folders(plan: Plan, system: System, settings: Settings) -> list[Pat
     return without_queries(folder) if folder.exists() else []
 
 
-def _name(task: str) -> str:
-    """The name of a task's folder."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", task)
+def folder_name(task: str) -> str:
+    """The name of a task's folder. Key buckets stand behind dots: a stage may be called as another one's bucket."""
+    stage, _, place = task.rpartition("/")
+    return re.sub(r"[^A-Za-z0-9._-]", "-", f"{stage}/{place.replace('-', '.')}")
 
 
 def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
@@ -88,7 +89,8 @@ def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
 
 def store_folders(plan: Plan, system: System, settings: Settings, stage: str) -> list[Path]:
     """The folders of a stage's stores on this machine, one for each task: the latest, if several containers had it."""
-    wanted = re.compile(rf"({re.escape(_name(task_name(stage, 0)).removesuffix('0'))}\d+)(?:{_AGAIN}\d+)?")
+    home = re.escape(folder_name(task_name(stage, 0)).removesuffix("0"))
+    wanted = re.compile(rf"({home}\d+(?:[.]\d+[.]\d+)?)(?:{_AGAIN}\d+)?")
     latest: dict[str, Path] = {}
     for folder in every_folder(plan, system, settings):
         if match := wanted.fullmatch(folder.name):
@@ -106,8 +108,13 @@ def every_folder(plan: Plan, system: System, settings: Settings) -> list[Path]:
 
 
 def number_in(folder: Path) -> str:
-    """The number of the task whose store is in a folder."""
-    return folder.name.partition(_AGAIN)[0].rpartition("-")[2]
+    """The number of the task whose store is in a folder, with its key bucket."""
+    return without_number(folder).rpartition("-")[2]
+
+
+def without_number(folder: Path) -> str:
+    """The name of a task's folder, without the number of a second one."""
+    return folder.name.partition(_AGAIN)[0]
 
 
 def _holds_store(folder: Path) -> bool:

@@ -11,19 +11,14 @@ from zlib import crc32
 import msgspec
 
 from ....dsl.errors import SystemProblem
-from ....dsl.operators import Deduplicate, Process, WindowBy
 from ....dsl.validation import explain
-from ....planner.state_schema import STATE, StateSchema
-from ...kernel.chunked_values import key_of_chunk
-from ...kernel.operators.state_entries import key_and_name
+from ....planner.state_schema import StateSchema
 from ...kernel.state_backend import Change
-from ...kernel.windows.triggered import TIMERS, key_of_timer
+from ...kernel.state_keys import is_of_all_keys, key_of_entry
 from .page_deltas import Blobs
 from .page_index import SHIFT, DeltaIndex
 from .state_pages import INDEX, StatePages
 
-_CHUNKS = b"\1"
-"""What the prefix of chunks has behind the operator, in front of that of their values."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -72,7 +67,8 @@ def split_state(
     pages.reset(resets)
     changes: dict[int, list[Change]] = {new: [] for new in range(bucket, count, before)}
     for hashed, change in _hashed(pages, bucket, before, states, remedy):
-        changes[hashed % count].append(change)
+        for new in changes if hashed is None else [hashed % count]:
+            changes[new].append(change)
     index = msgspec.structs.replace(
         pages.index, prefixes={}, shift=SHIFT, shared=1, shared_bytes=0, deltas=DeltaIndex()
     )
@@ -101,38 +97,20 @@ def check_state(
 
 def _hashed(
     pages: StatePages, bucket: int, before: int, states: Mapping[str, StateSchema], remedy: str
-) -> Iterator[tuple[int, Change]]:
-    """The entries of a bucket's state, each with the hash of its key."""
+) -> Iterator[tuple[int | None, Change]]:
+    """The entries of a bucket's state, each with the hash of its key; None for one that is of all keys."""
     for prefix in [*pages.index.prefixes]:
         operator, _, rest = prefix.partition(b"\0")
         schema = states.get(operator.decode())
         for entry, value in pages.scan(prefix):
+            if schema is not None and is_of_all_keys(schema, rest):
+                yield None, (prefix, entry, value)
+                continue
             key = None if schema is None else key_of_entry(schema, rest, entry)
             hashed = None if key is None else crc32(key)
             if hashed is None or hashed % before != bucket:
                 raise _foreign(operator.decode(), bucket, remedy)
             yield hashed, (prefix, entry, value)
-
-
-def key_of_entry(schema: StateSchema, rest: bytes, entry: bytes) -> bytes | None:
-    """The key of the message to which an entry of state belongs, given what follows the operator in the prefix; None
-    for an entry of a form that is not known."""
-    if rest.startswith(_CHUNKS):
-        return key_of_entry(schema, rest[len(_CHUNKS) :], key_of_chunk(entry))
-    if schema.kind == Deduplicate.kind:
-        return key_and_name(entry)[0]
-    if schema.kind == WindowBy.kind and rest.startswith(TIMERS):
-        return key_of_timer(entry)
-    if schema.kind != Process.kind:
-        return entry
-    mark, state = rest[:1], rest[1:].partition(b"\0")[0].decode()
-    if mark in (b"s", b"x"):  # values, and when they expire
-        form = schema.facts.get(f"{STATE}{state}")
-        if form is None:
-            return None
-        return key_and_name(entry)[0] if form.startswith("map") else entry
-    # The heads of a map's names have the key alone; all else is by a name or a number, too: timers, and pieces.
-    return entry if mark == b"n" and state else key_and_name(entry)[0]
 
 
 def _foreign(operator: str, bucket: int, remedy: str) -> SystemProblem:

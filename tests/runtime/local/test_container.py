@@ -222,7 +222,7 @@ class Together:
         self.early = commits.early
         self.sizes: list[int] = []
         self.move_states, self.align, self.resume = commits.move_states, commits.align, commits.resume
-        self.staged_outputs, self.trim = commits.staged_outputs, commits.trim
+        self.staged_outputs, self.trim, self.checkpoints = commits.staged_outputs, commits.trim, commits.checkpoints
         self._commits = commits
 
     def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:

@@ -72,21 +72,30 @@ def test_messages_that_were_not_processed_after_all_are_not_in_flight() -> None:
 def test_an_input_is_read_until_two_batches_wait_or_the_run_has_its_end() -> None:
     queues = InputQueues([InputQueue("in", 0, 0)])
     queues.add(batch(0))
-    assert (queues.wants("in"), queues.wants("in", 2), queues.wants("in", 1)) == (True, True, False)
+    assert [queues.is_read("in", end) for end in (None, 2, 1)] == [False, False, True]
+    assert queues.has_room("in")
     queues.add(batch(1))
-    assert not queues.wants("in")
+    assert not queues.has_room("in")
+
+
+def test_what_another_task_reads_again_is_left_out() -> None:
+    queue = InputQueue("in", 0, 3)
+    queue.add(batch(0, 1))
+    assert (queue.empty, queue.next_offset) == (True, 3)
+    queue.add(batch(2, 3, 4))
+    assert (queue.next_offset, process(queue, 5)) == (5, [3, 4])
 
 
 def test_other_inputs_are_not_read_before_all_has_landed_of_one_that_comes_first() -> None:
     first, other = InputQueue("first", 0, 0, bootstrap_until=2), InputQueue("other", 0, 0)
     queues = InputQueues([other, first])
-    assert (queues.wants("first"), queues.wants("other")) == (True, False)
+    assert (queues.has_room("first"), queues.has_room("other")) == (True, False)
     queues.add(batch(0, 1, stream="first"))
     queues.end_bootstraps()
-    assert not queues.wants("other")
+    assert not queues.has_room("other")
     process(first, 2)
     queues.end_bootstraps()
-    assert queues.wants("other")
+    assert queues.has_room("other")
 
 
 def test_the_queues_of_a_task_tell_of_all_its_inputs() -> None:

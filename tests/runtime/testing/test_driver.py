@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fluvial.dsl import MessageError, NoProgressError, Pane, Pipeline, Retry, UsageError, count, dead_letter, tumbling
+from fluvial.planner import Settings
 from fluvial.runtime.testing import PipelineDriver
 
 SECOND = timedelta(seconds=1)
@@ -215,3 +216,36 @@ def test_each_wrong_argument_is_told_what_to_do(call: Any, remedy: str) -> None:
     with PipelineDriver(calling(half_a_minute)) as driver, pytest.raises(UsageError) as raised:
         call(driver)
     assert remedy in str(raised.value).rpartition("\n  to do: ")[2]
+
+
+def test_the_elasticity_changes_between_two_steps() -> None:
+    pipeline = Pipeline("p")
+    keyed = pipeline.stream("in", value=str, key=str)
+    counted = keyed.window(tumbling(SECOND), count(), id="n")
+    counted.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
+    with PipelineDriver(pipeline, partitions=2) as driver:
+        for elasticity in (4, 2, 1, 8):
+            for key in "abcdef":
+                driver.send("in", "m", key=key, timestamp=0)
+            driver.rescale(elasticity)
+        driver.end()
+        assert sorted(values(driver)) == [f"{key} 4" for key in "abcdef"]
+
+
+def test_tasks_with_calls_in_flight_are_not_merged() -> None:
+    async def call(user: str) -> list[str]:
+        await asyncio.sleep(60 if user == "a" else 0)
+        return [user]
+
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str, key=str).async_flat_map(call, id="call", timeout=timedelta(hours=1)).send_to("out")
+    with PipelineDriver(pipeline, settings=Settings(elasticity=2)) as driver:
+        for key in "abcdef":
+            driver.send("in", key, key=key)
+        with pytest.raises(UsageError, match="rescale: calls are in flight"):
+            driver.rescale(1)
+        driver.restart()
+        driver.advance(timedelta(minutes=1))
+        driver.rescale(1)
+        driver.end()
+        assert {*values(driver)} == {*"abcdef"}

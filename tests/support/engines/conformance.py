@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +15,7 @@ from engines.spark_in_process import lowered_pipeline
 from engines.targets import driver_outputs, feed_whole, on_kafka, run_on
 from fluvial.dsl import Pane, Pipeline
 from fluvial.dsl.message import Record
-from fluvial.planner import plan
+from fluvial.planner import Settings, plan
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from fluvial.runtime.systems.provisioning import table_streams
 from fluvial.runtime.testing import PipelineDriver
@@ -46,21 +47,24 @@ class Conformance:
         return self.id
 
 
-def on_driver(case: Conformance, _: Any) -> Outputs:
+def on_driver(case: Conformance, _: Any, elasticity: int = 1) -> Outputs:
     partitions = {stream: len(parts) for stream, parts in case.inputs.items()}
-    with PipelineDriver(case.pipeline(), partitions=partitions) as driver:
+    settings = Settings(elasticity=elasticity)
+    with PipelineDriver(case.pipeline(), partitions=partitions, settings=settings) as driver:
         feed_whole(driver, case.inputs)
         driver.end()
         return driver_outputs(driver)
 
 
-def on_local_log(case: Conformance, _: Any) -> Outputs:
+def on_local_log(case: Conformance, _: Any, elasticity: int = 1) -> Outputs:
     with TemporaryDirectory() as folder:
-        return run_on(LogSystem(Path(folder), fsync=False), case.pipeline(), case.inputs)
+        settings = Settings(elasticity=elasticity)
+        return run_on(LogSystem(Path(folder), fsync=False), case.pipeline(), case.inputs, settings)
 
 
-def on_local_kafka(case: Conformance, request: Any) -> Outputs:
-    return on_kafka(request.getfixturevalue("broker"), case.pipeline(), case.inputs)
+def on_local_kafka(case: Conformance, request: Any, elasticity: int = 1) -> Outputs:
+    settings = Settings(elasticity=elasticity)
+    return on_kafka(request.getfixturevalue("broker"), case.pipeline(), case.inputs, settings)
 
 
 def on_local_memory(case: Conformance, _: Any) -> Outputs:
@@ -91,8 +95,12 @@ def on_kafka_by_spark(case: Conformance, request: Any) -> Outputs:
 
 TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.MarkDecorator, ...]]] = {
     "driver": (on_driver, ()),
+    "driver-split-in-2": (partial(on_driver, elasticity=2), ()),
+    "driver-split-in-4": (partial(on_driver, elasticity=4), ()),
     "local-kafka": (on_local_kafka, (pytest.mark.kafka,)),
+    "local-kafka-split-in-2": (partial(on_local_kafka, elasticity=2), (pytest.mark.kafka,)),
     "local-log": (on_local_log, ()),
+    "local-log-split-in-4": (partial(on_local_log, elasticity=4), ()),
     "local-memory": (on_local_memory, ()),
     "oracle": (on_oracle, ()),
     "spark-levels": (in_levels_of_spark, ()),
@@ -101,8 +109,9 @@ TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.
 }
 
 
-RARE = ("spark-kafka",)
-"""Where cases run at length alone: `tests/spark_engine/test_on_kafka.py` shows what Kafka adds to a run on Spark."""
+RARE = ("spark-kafka", "local-kafka-split-in-2")
+"""Where cases run at length alone: `tests/spark_engine/test_on_kafka.py` shows what Kafka adds to a run on Spark, and
+`tests/local_engine/test_elasticity.py` what it adds to key buckets."""
 
 
 def on_targets(cases: Sequence[Conformance], usual_on_spark: Collection[str]) -> list[Any]:

@@ -12,8 +12,9 @@ from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.commit.contract import Commits
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.coordination.membership import Membership, PlaceGuard
-from fluvial.runtime.local.engine import make_tasks, open_commits
+from fluvial.runtime.local.engine import open_commits
 from fluvial.runtime.local.observe.progress import ProgressReporter
+from fluvial.runtime.local.open_tasks import make_tasks
 from fluvial.runtime.local.task import LocalTask, RunContext
 from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.systems import MemorySystem

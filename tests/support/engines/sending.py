@@ -12,7 +12,7 @@ from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.planner.stream_names import checkpoints as checkpoints_of
 from fluvial.runtime.kernel.state_backend import Change
-from fluvial.runtime.local import engine
+from fluvial.runtime.local import open_tasks
 from fluvial.runtime.size_limit import SizeLimit
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem
@@ -35,7 +35,7 @@ def stores_of(system: System) -> Iterator[None]:
     if not isinstance(system, ProducingSystem):
         yield
         return
-    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+    with patch.object(open_tasks, "store_for", lambda _, task, *__: system.store(task)):
         yield
 
 

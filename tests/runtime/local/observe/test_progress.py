@@ -75,7 +75,7 @@ def test_all_that_the_table_says_is_told_and_nothing_else(tmp_path: Path) -> Non
     system = numbers(ProducingSystem(), *range(0, 300, 10))
     for name in ("kept", "lost"):
         told = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / name), commit_interval=timedelta(0)))
-    told += told_by(calling(), numbers(MemorySystem(), 1))
+    told += told_by(calling(), numbers(MemorySystem(), 1), Settings(elasticity=2))
     assert {fact.metric for progress in told for fact in progress.facts} == {
         measure.name for measure in METRICS if "local" in measure.engines
     }

@@ -2,46 +2,13 @@
 
 from zlib import crc32
 
-import pytest
-
 from explained import assert_explains, error_of
 from fluvial.dsl import SystemProblem
 from fluvial.planner.state_schema import StateSchema
-from fluvial.runtime.kernel.chunked_values import ChunkedValues
-from fluvial.runtime.kernel.operators.state_entries import under
 from fluvial.runtime.spark.worker.state_pages import StatePages
-from fluvial.runtime.spark.worker.state_split import HeldBlobs, check_state, key_of_entry, levels_in, split_state
+from fluvial.runtime.spark.worker.state_split import HeldBlobs, check_state, levels_in, split_state
 
-WINDOW, SEEN = StateSchema(kind="window"), StateSchema(kind="deduplicate")
-PROCESS = StateSchema(kind="process", facts={"state one": "value", "state names": "map by str, with ttl"})
-
-
-@pytest.mark.parametrize(
-    ("schema", "rest", "entry"),
-    [
-        (WINDOW, b"k", b"key"),
-        (WINDOW, b"t" + bytes(8), b"key"),
-        (WINDOW, b"r" + bytes(8), bytes(8) + b"key"),
-        (StateSchema(kind="join"), b"r" + bytes(8), b"key"),
-        (SEEN, b"p\0", under(b"key", b"identity")),
-        (PROCESS, b"sone\0", b"key"),
-        (PROCESS, b"snames\0", under(b"key", b"name")),
-        (PROCESS, b"xnames\0" + b"1" + bytes(9), under(b"key", b"name")),
-        (PROCESS, b"nnames\0", b"key"),
-        (PROCESS, b"n\0", under(b"key", b"timer")),
-        (PROCESS, b"pnames\0", under(b"key", b"0000")),
-        (PROCESS, b"w\0", under(b"key", b"timer")),
-        (PROCESS, b"sof a later version\0", None),
-    ],
-)
-def test_an_entry_tells_the_key_that_it_is_of(schema: StateSchema, rest: bytes, entry: bytes | None) -> None:
-    assert key_of_entry(schema, rest, entry or b"key") == (None if entry is None else b"key")
-
-
-def test_a_chunk_of_a_large_value_tells_the_key_too() -> None:
-    chunks = ChunkedValues(b"w\0k", StatePages(HeldBlobs()), unused=True)
-    for prefix, entry, _ in chunks.changes(b"key", bytes(100_000)):
-        assert key_of_entry(WINDOW, prefix.partition(b"\0")[2], entry or b"") == b"key"
+WINDOW = StateSchema(kind="window")
 
 
 def held(bucket: int, keys: list[bytes]) -> HeldBlobs:
@@ -94,3 +61,11 @@ def test_an_entry_of_another_bucket_is_no_guess() -> None:
         assert_explains(error, "does not tell the key", None, "keys of this bucket", "go back")
     check_state(blobs, 1, 3, {"w": WINDOW})
     check_state(blobs, 1, 3, {}, {"w": 1})  # a reset has removed it
+
+
+def test_what_is_of_no_key_comes_to_all_buckets() -> None:
+    blobs, process = HeldBlobs(), StateSchema(kind="process")
+    StatePages(blobs).write([(b"p\0e\0", b"run", b"a run")])
+    check_state(blobs, 0, 1, {"p": process})
+    parts = split_state(blobs, 0, 1, 4, {"p": process}, {})
+    assert [StatePages(part).get(b"p\0e\0", b"run") for part in parts.values()] == [b"a run"] * 4

@@ -1,0 +1,158 @@
+"""The checkpoints of tasks whose elasticity is changed: split over more key buckets, or merged into fewer.
+
+A split gives each new task the checkpoint of the old one. Tasks are merged where they have come equally far, so that
+the merged one neither counts a message twice nor fires a window twice: see `apart`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from msgspec import structs
+
+from ....dsl.errors import PlanError
+from ....dsl.validation import explain
+from ....planner.plan import Plan, PlannedStage
+from ....planner.task_assignment import StageTasks, TaskId
+from ...kernel.time.position import Position
+from .checkpoint import Checkpoint, Checkpoints
+
+
+def plan_before(plan: Plan, stored: Checkpoints) -> Plan:
+    """The plan with the elasticity that the stored checkpoints have: the plan itself if that is the same.
+
+    Raises PlanError where operators of one stage were split differently before."""
+    stages = tuple(structs.replace(stage, elasticity=_elasticity_in(plan, stage, stored)) for stage in plan.stages)
+    return plan if stages == plan.stages else replace(plan, stages=stages)
+
+
+def _elasticity_in(plan: Plan, stage: PlannedStage, stored: Checkpoints) -> int:
+    """The elasticity of the tasks that have read a stage's inputs, or kept the state of its operators."""
+    kept = {store.operator for store in plan.stores if store.stage == stage.id}
+    found = {
+        TaskId.parse(name).elasticity
+        for name, one in stored.items()
+        if kept & one.states.keys() or one.offsets.keys() & {*stage.inputs}
+    }
+    if len(found) > 1:
+        wrong = f"the operators of stage {stage.name!r} were split differently before: {sorted(found)} key buckets"
+        remedy = "give the stages of the version before the same elasticity, run it once, and change it then"
+        raise PlanError(explain(wrong, "one elasticity", remedy, plan.pipeline.origin))
+    return found.pop() if found else stage.elasticity
+
+
+def apart(before: Plan, now: Plan, stored: Checkpoints) -> bool:
+    """Whether tasks that are to be merged have not come equally far: some have read further than others."""
+    return any(
+        len({tuple(_read(stage, stored.get(task.name))) for task in tasks}) > 1
+        for stage in merged_stages(before, now)
+        for tasks in _by_number(stage)
+    )
+
+
+def _read(stage: PlannedStage, checkpoint: Checkpoint | None) -> Iterator[int]:
+    return (-1 if checkpoint is None else checkpoint.offsets.get(stream, -1) for stream in stage.inputs)
+
+
+def merged_stages(before: Plan, now: Plan) -> Iterator[PlannedStage]:
+    """The stages, as they were before, that are to have fewer key buckets."""
+    return (old for old, new in zip(before.stages, now.stages, strict=True) if old.elasticity > new.elasticity)
+
+
+def _by_number(stage: PlannedStage) -> Iterator[list[TaskId]]:
+    tasks = [*StageTasks(stage.tasks, stage.elasticity).of(stage.id)]
+    return (tasks[at : at + stage.elasticity] for at in range(0, len(tasks), stage.elasticity))
+
+
+def rescaled_numbers(before: Plan, now: Plan) -> Iterator[tuple[list[TaskId], list[TaskId]]]:
+    """The tasks of each number of the stages whose elasticity changes, before and now."""
+    for old, new in zip(before.stages, now.stages, strict=True):
+        if old.elasticity != new.elasticity:
+            yield from zip(_by_number(old), _by_number(new), strict=True)
+
+
+def rescaled(old: Sequence[TaskId], new: Sequence[TaskId], stored: Checkpoints) -> dict[TaskId, Checkpoint]:
+    """The checkpoints of the tasks of a number, from those that it had. A task that none of them leads to has none."""
+    made: dict[TaskId, Checkpoint] = {}
+    for task in new:
+        sources = [stored[source.name] for source in old if shares_keys(source, task) and source.name in stored]
+        if sources:
+            made[task] = sources[0] if len(sources) == 1 else _merge(sources)
+            made[task] = structs.replace(made[task], number=made[task].number + 1).within("")
+    return made
+
+
+def shares_keys(one: TaskId, other: TaskId) -> bool:
+    """Whether some keys are in the buckets of both tasks of a number: one elasticity divides the other."""
+    least = min(one.elasticity, other.elasticity)
+    return one.bucket % least == other.bucket % least
+
+
+def _merge(sources: Sequence[Checkpoint]) -> Checkpoint:
+    """One checkpoint of tasks that have come equally far."""
+    return Checkpoint(
+        offsets=_united(min, [one.offsets for one in sources]),
+        position=_merged_position([one.position for one in sources]),
+        changelogs=_united(max, [one.changelogs for one in sources]),
+        states=_united(_first, [one.states for one in sources]),
+        atomic=all(one.atomic for one in sources),
+        number=max(one.number for one in sources),
+        identities=_united(_first, [one.identities for one in sources]),
+        tables=_united(min, [one.tables or {} for one in sources]),
+        borders=_united(_latest_schema, [one.borders for one in sources]),
+    )
+
+
+def _merged_position(positions: Sequence[Position]) -> Position:
+    """One position of tasks that have come equally far. They may differ in what follows the clock, and in how many
+    commits have changed the rows of a table; the least is what holds for the keys of all."""
+    joined: dict[str, Any] = {
+        name: _united(how, [getattr(one, name) for one in positions]) for name, how in _MERGED.items()
+    }
+    idle = {
+        stream: sorted(set.intersection(*({*one.idle.get(stream, ())} for one in positions)))
+        for stream in positions[0].idle
+    }
+    return Position(
+        **joined,
+        idle={stream: producers for stream, producers in idle.items() if producers},
+        clock=min(one.clock for one in positions),
+    )
+
+
+def _united(how: Callable[..., Any], facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One mapping of several: the values of each name, put together."""
+    names = dict.fromkeys(name for one in facts for name in one)
+    return {name: how([one[name] for one in facts if name in one]) for name in names}
+
+
+def _first(values: Sequence[Any]) -> Any:
+    return values[0]
+
+
+def _latest_schema(values: Sequence[Any]) -> Any:
+    return max(values, key=lambda schema: schema.number)
+
+
+def _least_of_each(marks: Sequence[Mapping[int, int]]) -> dict[int, int]:
+    """The least watermark of each producer that all tasks have heard of."""
+    known = set.intersection(*({*one} for one in marks))
+    return {producer: min(one[producer] for one in marks) for producer in sorted(known)}
+
+
+_MERGED: Mapping[str, Callable[..., Any]] = {
+    "highs": max,
+    "producers": _least_of_each,
+    "rested": _least_of_each,
+    "out_of_order": _first,
+    "quiet_since": max,
+    "lateness": _first,
+    "forgotten": max,
+    "reached": min,
+    "clock_fired": min,
+    # A joined table is up to date where it is built from as many versions as its tables have: both are sums.
+    "versions": sum,
+    "built": sum,
+    "fired_at_end": max,
+    "met": min,
+}

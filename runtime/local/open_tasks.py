@@ -1,0 +1,180 @@
+"""Opens the tasks of a container: each with its program, its store and its inputs, at its last commit."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache, partial
+from itertools import chain
+
+from ...dsl.errors import PlanError
+from ...dsl.validation import explain
+from ...planner.border_schema import next_border_schemas
+from ...planner.plan import Plan, PlannedStage
+from ...planner.settings import Settings
+from ...planner.task_assignment import TaskId, stages_of
+from ..kernel.code.program import Clients, Program, RemoteTableClients
+from ..kernel.compiler.compiler import compile_stage
+from ..kernel.time.stage_input import TimeSource
+from ..open_resources import OpenResources
+from ..preflight.state_compatibility import refuse_changed, reset_command
+from ..size_limit import SizeLimit
+from ..state import MemoryStore, TaskStore
+from ..systems.contract import Admin, System
+from ..systems.provisioning import bootstrap_streams, record_limits, table_streams
+from .checkpoints.border_compatibility import last_border_schemas, refuse_changed_borders
+from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
+from .checkpoints.migration import migrate_checkpoints, read_before
+from .input_queue import InputQueue, InputQueues
+from .stores.task_stores import store_for
+from .task import LocalTask, RunContext
+from .task_setup import TaskSetup
+
+OffsetsOf = Callable[[str], list[int]]
+"""Returns the offsets of a stream, by partition."""
+
+
+def make_tasks(
+    run: RunContext,
+    system: System,
+    admin: Admin,
+    stack: ExitStack,
+    own: Collection[str] | None = None,
+    resources: OpenResources | None = None,
+) -> list[LocalTask]:
+    """Open the tasks of a plan, or those of a container (`own`), each at its last commit, and the resources of their
+    operators; `stack` closes them."""
+    plan, settings = run.plan, run.settings
+    written = _written_between(plan, admin)
+    stored = checkpoints_in(system, plan.name)
+    if written and not stored:
+        raise _another_wrote(plan, written)
+    programs = _programs(plan, record_limits(plan, admin), {} if resources is None else resources.clients)
+
+    def open_store(task: str) -> TaskStore:
+        return store_for(plan, task, system, settings, run.container)
+
+    # Before the stores are opened: only one process at a time can open the store that state is moved to.
+    run.commits.move_states(open_store)
+    setups = _setups(run, stored, own, open_store, stack)
+    aligned = run.commits.align(setups, stored)
+    checkpoints = run.commits.resume(setups, migrate_checkpoints(plan, setups, aligned))
+    # A store may have been written after the checkpoints that were checked before.
+    records = chain.from_iterable(one.states.items() for one in checkpoints.values())
+    refuse_changed(plan, records, reset_command(plan, system, settings))
+    # So may messages between stages: a commit that was cut off is published now.
+    refuse_changed_borders(plan, system, aligned)
+    run = replace(run, border_schemas=next_border_schemas(plan, last_border_schemas(aligned.values())))
+    # As late as may be: to restore state may take long, and the event loop stands still meanwhile.
+    if resources is not None:
+        _open_resources(resources, plan, {setup.stage for setup in setups}, programs, stack)
+    starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage need the same offsets
+    latest = _begun_at_ends(plan, settings, stored)
+    tasks = []
+    for setup in setups:
+        checkpoint = checkpoints[setup.name]
+        queues = InputQueues(_queues(plan, setup, checkpoint, starts, ends, latest))
+        task = LocalTask(run, programs[setup.stage], setup, checkpoint, queues)
+        stack.callback(task.close)
+        tasks.append(task)
+    return tasks
+
+
+def _open_resources(
+    resources: OpenResources, plan: Plan, stages: Collection[str], programs: Mapping[str, Program], stack: ExitStack
+) -> None:
+    """Open the resources that the tasks of a container need; `stack` closes them."""
+    stack.callback(resources.close)
+    resources.open(plan, stages)
+    for program in programs.values():
+        stack.callback(program.cancel_batches)  # else they would go on while clients are closed
+
+
+def _programs(plan: Plan, limits: Mapping[str, SizeLimit], clients: Clients) -> dict[str, Program]:
+    """The stages of a plan, compiled, by id."""
+    shared: RemoteTableClients = {}
+    compiled = partial(compile_stage, plan, trailers=True, remotes=shared, limits=limits, clients=clients)
+    return {
+        stage.id: compiled(stage.id, _clocks(plan, stage.inputs), split=stage.elasticity > 1) for stage in plan.stages
+    }
+
+
+def _setups(
+    run: RunContext,
+    stored: Checkpoints,
+    own: Collection[str] | None,
+    open_store: Callable[[str], TaskStore],
+    stack: ExitStack,
+) -> list[TaskSetup]:
+    """The tasks of a plan, or those of a container (`own`), before they run; `stack` closes their stores."""
+    setups = []
+    for stage in run.plan.stages:
+        for task in stages_of(run.plan)[stage.id].of(stage.id):
+            if own is None or task.name in own:
+                # Operators that the plan no longer has may come back: their state stays in the store.
+                keeps_more = not run.commits.early and task.name in stored and bool(stored[task.name].states)
+                setups.append(_setup(run.plan, stage, task, keeps_more, open_store, stack))
+    return setups
+
+
+def _setup(
+    plan: Plan,
+    stage: PlannedStage,
+    task: TaskId,
+    keeps_more: bool,
+    open_store: Callable[[str], TaskStore],
+    stack: ExitStack,
+) -> TaskSetup:
+    stores = [store for store in plan.stores if store.stage == stage.id]
+    store = open_store(task.name) if stores or keeps_more else MemoryStore()
+    stack.callback(store.close)
+    return TaskSetup(
+        name=task.name,
+        stage=stage.id,
+        number=task.number,
+        store=store,
+        changelogs={store.operator: store.changelog for store in stores},
+        inputs=[stream for stream in stage.inputs if task.number < plan.stream(stream).partitions],
+        keeps_more=keeps_more,
+        bucket=task.bucket,
+        elasticity=task.elasticity,
+        producer=task.bucket * stage.tasks + task.number,
+        schemas={store.operator: store.schema for store in stores},
+    )
+
+
+def _queues(
+    plan: Plan, setup: TaskSetup, checkpoint: Checkpoint, starts: OffsetsOf, ends: OffsetsOf, latest: Collection[str]
+) -> Iterator[InputQueue]:
+    """The queues of a task's inputs, each read from its checkpoint on. Without a checkpoint an input is read from its
+    start, or from its end if it is in `latest`."""
+    bootstrapped, number = bootstrap_streams(plan), setup.number
+    for stream in setup.inputs:
+        begin = ends(stream) if stream in latest else starts(stream)
+        until = ends(stream)[number] if stream in bootstrapped else None
+        yield InputQueue(stream, number, checkpoint.offsets.get(stream, begin[number]), bootstrap_until=until)
+
+
+def _written_between(plan: Plan, admin: Admin) -> str | None:
+    """The first intermediate stream that holds messages; None if there is none."""
+    between = (stream.name for stream in plan.streams if stream.kind == "intermediate")
+    return next((name for name in between if admin.starts(name) != admin.ends(name)), None)
+
+
+def _another_wrote(plan: Plan, stream: str) -> PlanError:
+    """The error for an intermediate stream with messages and no checkpoint: a task commits before it writes to one."""
+    wrong = f"the stream {stream!r} between stages of pipeline {plan.name!r} holds another's messages"
+    expected = "names of pipelines and partition_by that together name streams of their own"
+    return PlanError(explain(wrong, expected, "give one of the two another name", plan.pipeline.origin))
+
+
+def _clocks(plan: Plan, inputs: tuple[str, ...]) -> dict[str, TimeSource]:
+    return {name: "source" if plan.stream(name).kind == "source" else "trailer" for name in inputs}
+
+
+def _begun_at_ends(plan: Plan, settings: Settings, stored: Checkpoints) -> frozenset[str]:
+    """The sources whose partitions are read from their ends, as `offset_default` says. A source that the pipeline has
+    read before is not among them: a partition that was added since is read from its start."""
+    if settings.offset_default == "earliest":
+        return frozenset()
+    sources = {stream.name for stream in plan.streams if stream.kind == "source"}
+    return frozenset(sources - table_streams(plan) - read_before(stored))

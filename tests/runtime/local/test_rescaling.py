@@ -1,0 +1,113 @@
+"""A change of elasticity that is cut off leaves the tasks of before, or has made those of now."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from engines.several import Death
+from engines.targets import append, contents
+from fluvial.dsl import Pipeline, PlanError, count, tumbling
+from fluvial.dsl.errors import SystemProblem
+from fluvial.planner import Settings
+from fluvial.runtime import run
+from fluvial.runtime.local import rescaling
+from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
+from fluvial.runtime.systems import LogSystem
+from fluvial.runtime.systems.log.producer import LogProducer
+
+USERS = [f"user{number}" for number in range(12)]
+
+
+def counting() -> Pipeline:
+    pipeline = Pipeline("p")
+    keyed = pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str)
+    counted = keyed.window(tumbling(timedelta(seconds=1)), count(), id="n")
+    counted.map(lambda pane: f"{pane.key} {pane.window.start} {pane.value}").send_to("out", value=str)
+    return pipeline
+
+
+def advance(log: LogSystem, number: int, elasticity: int, until: Any = "caught-up") -> None:
+    append(log, "in", number % 2, [(None, user.encode(), 1000 * number + 500, ()) for user in USERS])
+    run(counting(), system=log, until=until, settings=Settings(elasticity=elasticity))
+
+
+def written(log: LogSystem) -> list[str]:
+    return sorted((value or b"").decode() for _, value, _, _ in contents(log, "out"))
+
+
+def dying(method: Callable[..., Any], at: int, *, after: bool) -> Callable[..., Any]:
+    calls = iter(range(1000))
+
+    def mortal(*arguments: Any, **named: Any) -> Any:
+        dies = next(calls) == at
+        if dies and not after:
+            raise Death
+        result = method(*arguments, **named)
+        if dies:
+            raise Death
+        return result
+
+    return mortal
+
+
+POINTS = ["_copy", "_copy_state", "_remove_stores", "_write", "align"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at", [0, 1, 3])
+@pytest.mark.parametrize("name", POINTS)
+@pytest.mark.parametrize("elasticity", [(1, 4), (4, 1), (2, 4)], ids=str)
+def test_a_crash_at_any_point_loses_and_doubles_nothing(
+    tmp_path: Path, elasticity: tuple[int, int], name: str, at: int, after: bool
+) -> None:
+    log = LogSystem(tmp_path, fsync=False)
+    log.admin().create("in", 2)
+    advance(log, 0, elasticity[0])
+    append(log, "in", 1, [(None, user.encode(), 700, ()) for user in USERS])
+    with patch.object(rescaling, name, dying(getattr(rescaling, name), at, after=after)), suppress(Death):
+        run(counting(), system=log, until="caught-up", settings=Settings(elasticity=elasticity[1]))
+    advance(log, 1, elasticity[1])
+    advance(log, 2, elasticity[0], "end")
+    assert written(log) == sorted(f"{user} {start} {1 + (start == 0)}" for user in USERS for start in (0, 1000, 2000))
+
+
+def test_a_crash_between_the_store_and_the_log_is_made_good_before_a_split(tmp_path: Path) -> None:
+    log = LogSystem(tmp_path, fsync=False)
+    log.admin().create("in", 2)
+    advance(log, 0, 1)
+    append(log, "in", 0, [(None, user.encode(), 700, ()) for user in USERS])
+    with patch.object(LogProducer, "publish", dying(LogProducer.publish, 2, after=False)), pytest.raises(Death):
+        run(counting(), system=log, until="caught-up")
+    advance(log, 1, 4, "end")
+    assert written(log) == sorted(f"{user} {start} {1 + (start == 0)}" for user in USERS for start in (0, 1000))
+
+
+def test_state_that_does_not_tell_its_key_is_not_split(tmp_path: Path) -> None:
+    log = LogSystem(tmp_path, fsync=False)
+    log.admin().create("in", 2)
+    advance(log, 0, 1)
+    with (
+        patch.object(rescaling, "key_of_record", lambda *_: None),
+        pytest.raises(PlanError, match="does not tell the key"),
+    ):
+        run(counting(), system=log, until="end", settings=Settings(elasticity=2))
+    assert {*checkpoints_in(log, "p")} == {"in/0", "in/1", "p-by/0", "p-by/1"}
+    advance(log, 1, 2, "end")
+
+
+def test_tasks_that_do_not_meet_are_not_merged(tmp_path: Path) -> None:
+    log = LogSystem(tmp_path, fsync=False)
+    log.admin().create("in", 2)
+    advance(log, 0, 2)
+    tasks = {*checkpoints_in(log, "p")}
+    with (
+        patch.object(rescaling, "apart", lambda *_: True),
+        pytest.raises(SystemProblem, match="have not come equally far"),
+    ):
+        run(counting(), system=log, until="end", settings=Settings(elasticity=1))
+    assert {*checkpoints_in(log, "p")} == tasks
