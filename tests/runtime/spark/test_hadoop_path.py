@@ -1,7 +1,8 @@
 """Checkpoints on file systems of Hadoop's: the same as on a local disk."""
 
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -87,6 +88,110 @@ def test_children_come_by_name(root: CheckpointPath) -> None:
         write(root / name, name.encode())
     assert [one.name for one in children(root)] == ["a", "b", "c"]
     assert {root / "a", root / "a", root / "b"} == set(children(root)[:2])
+
+
+class At(PurePosixPath):
+    """A path, as Hadoop has them."""
+
+    def getParent(self) -> "At":  # noqa: N802 - as Hadoop calls it
+        return self.parent
+
+    def getName(self) -> str:  # noqa: N802 - as Hadoop calls it
+        return self.name
+
+    def toString(self) -> str:  # noqa: N802 - as Hadoop calls it
+        return str(self)
+
+
+class Crash(Exception):
+    """The end of a driver, or an error of the file system."""
+
+
+class NeverReplacing:
+    """Files in memory, by a manager of Spark's that replaces none. After `left` calls more it fails."""
+
+    def __init__(self) -> None:
+        self.files: dict[At, bytes] = {}
+        self.left = float("inf")
+
+    def call(self) -> None:
+        if self.left <= 0:
+            raise Crash
+        self.left -= 1
+
+    def mkdirs(self, _: At) -> None:
+        self.call()
+
+    def exists(self, path: At) -> bool:
+        self.call()
+        return path in self.files
+
+    def delete(self, path: At) -> None:
+        self.call()
+        self.files.pop(path, None)
+
+    def open(self, path: At) -> "Stream":
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        return Stream(self, path)
+
+    def createAtomic(self, path: At, _: object) -> "Stream":  # noqa: N802 - as Spark calls it
+        self.call()
+        return Stream(self, path)
+
+
+class Stream:
+    """A file that is read, or written as a whole when it is closed."""
+
+    def __init__(self, manager: NeverReplacing, path: At) -> None:
+        self._manager, self._path, self._data = manager, path, b""
+
+    def readAllBytes(self) -> bytes:  # noqa: N802 - as Java calls it
+        return self._manager.files[self._path]
+
+    def write(self, data: bytearray) -> None:
+        self._data = bytes(data)
+
+    def close(self) -> None:
+        if self._data:
+            self._manager.call()
+            self._manager.files.setdefault(self._path, self._data)
+
+
+def cut_off(manager: NeverReplacing, file: HadoopPath, data: bytes, calls: int) -> None:
+    manager.left = calls
+    with suppress(Crash):
+        write(file, data)
+    manager.left = float("inf")
+
+
+@pytest.mark.parametrize("calls", range(12))
+@pytest.mark.parametrize("more", range(12))
+def test_a_write_that_is_cut_off_loses_no_file_where_none_is_replaced(calls: int, more: int) -> None:
+    manager = NeverReplacing()
+    file = HadoopPath(manager, lambda folder, name: At(folder, name), At("/query/times"), replaces=False)
+    write(file, b"old")
+    cut_off(manager, file, b"new", calls)
+    assert file.exists()
+    before = file.read_bytes()
+    assert before in (b"old", b"new")
+    cut_off(manager, file, b"newer", more)
+    assert file.read_bytes() in (before, b"newer")
+    write(file, b"last")
+    assert file.read_bytes() == b"last"
+    assert [*manager.files] == [At("/query/times")]
+
+
+@pytest.mark.parametrize("calls", range(12))
+def test_nothing_is_left_of_a_file_that_is_removed_after_a_write_was_cut_off(calls: int) -> None:
+    manager = NeverReplacing()
+    file = HadoopPath(manager, lambda folder, name: At(folder, name), At("/query/times"), replaces=False)
+    write(file, b"old")
+    cut_off(manager, file, b"new", calls)
+    remove_path(file)
+    assert not file.exists()
+    with pytest.raises(FileNotFoundError):
+        file.read_bytes()
 
 
 class Objects:
