@@ -1,6 +1,7 @@
 """A server of Spark Connect that does not answer, by a client that tries its calls as PySpark's does."""
 
 import importlib
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from fluvial.runtime.data_frames.bindings import DataFrameInput, DataFrames
 from fluvial.runtime.data_frames.connect_server import PATIENCE_SECONDS, bounded_calls
 
 WAIT_MS = 25_000
+TEST_SECONDS = 30.0
 
 
 class Unavailable(Exception):
@@ -40,6 +42,7 @@ class Client:
 
     def __init__(self, policy: Policy, **more: Any) -> None:
         self.host, self.now, self._policies = "spark.example", 0.0, [policy]
+        self.closed = Event()
         self.__dict__.update(more)
 
     def get_retry_policies(self) -> list[Any]:
@@ -51,6 +54,14 @@ class Client:
     def clock(self) -> float:
         return self.now
 
+    def close(self) -> None:
+        self.closed.set()
+
+    def wait_for_ever(self, _: str = "") -> None:
+        """A call that a server has taken which stands still."""
+        assert self.closed.wait(TEST_SECONDS)
+        raise Unavailable
+
     def call(self) -> None:
         state = self._policies[0].to_state()
         assert state.can_retry(Unavailable())
@@ -59,8 +70,13 @@ class Client:
         raise Unavailable
 
 
+def fail_after(event: Event) -> None:
+    assert event.wait(TEST_SECONDS)
+    raise Unavailable
+
+
 def frames_of(client: Client, module: str = "pyspark.sql.connect.dataframe") -> DataFrames:
-    session = SimpleNamespace(client=client)
+    session = SimpleNamespace(client=client, conf=SimpleNamespace(get=client.wait_for_ever))
     kind = type("DataFrame", (), {"__module__": module, "sparkSession": session})
     return DataFrames({"clicks": DataFrameInput(kind())}, {}, None)
 
@@ -101,6 +117,43 @@ def test_runs_on_a_session_at_the_same_time_leave_its_own_policies() -> None:
     first.__exit__(None, None, None)
     second.__exit__(None, None, None)
     assert client.get_retry_policies() == [policy]
+
+
+def test_a_call_that_waits_for_a_server_which_stands_still_ends_with_an_error_that_names_the_server() -> None:
+    client = Client(Policy())
+    with pytest.raises(SystemProblem) as caught, bounded_calls(frames_of(client), patience=0.05, pause=0.01):
+        client.wait_for_ever()
+    wrong = "the server of Spark Connect has not answered for 0.05 s: it takes calls, and stands still"
+    assert_explains(caught.value, wrong, None, "a server that lives as long as the run", "start the server")
+
+
+def test_a_server_that_answers_is_not_closed_and_the_errors_of_a_run_stay_theirs() -> None:
+    client, answered = Client(Policy()), Event()
+    frames = frames_of(client)
+    frames.inputs["clicks"].frame.sparkSession.conf.get = lambda _: answered.set()
+    with pytest.raises(Unavailable), bounded_calls(frames, patience=TEST_SECONDS, pause=0.01):
+        fail_after(answered)
+    assert not client.closed.is_set()
+
+
+def test_a_server_whose_calls_are_refused_does_not_stand_still() -> None:
+    client, refused = Client(Policy()), Event()
+    frames = frames_of(client)
+
+    def ask(name: str) -> None:
+        state = client.get_retry_policies()[0].to_state()
+        if state.next_attempt(Unavailable()) is not None:
+            again.append(name)
+            if len(again) > 2:
+                refused.set()
+            client.wait_for_ever()
+
+    again: list[str] = []
+    frames.inputs["clicks"].frame.sparkSession.conf.get = ask
+    with pytest.raises(Unavailable), bounded_calls(frames, patience=0.02, pause=0.01):
+        fail_after(refused)
+    assert not client.closed.is_set()
+    client.close()
 
 
 def test_a_spark_of_this_process_is_left_alone() -> None:
