@@ -47,7 +47,7 @@ _ON_LOCAL_DISKS: Mapping[str, str] = {
 }
 """How files on a local disk are written: at one stroke. Hadoop's usual way keeps a checksum in a file beside each, and
 renames the file before its checksum: a kill between both would leave a file that nobody can read."""
-_NO_RIGHT = "let the user that Spark runs as write there, or set state_dir to another folder"
+_NO_RIGHT = "let the user that Spark runs as read and write there; for state, state_dir may be another folder"
 _REFUSALS: Mapping[str, str] = {
     "SafeModeException|Name node is in safe mode": (
         "wait until HDFS has left safe mode: hdfs dfsadmin -safemode get tells; then start again"
@@ -56,7 +56,8 @@ _REFUSALS: Mapping[str, str] = {
     "AccessDeniedException": _NO_RIGHT,
     "QuotaExceededException|quota of .* is exceeded": "raise the quota of the folder, or make room; then start again",
 }
-"""What to do where Hadoop refuses to write, by the class of its error or by its text. Spark tells one or the other."""
+"""What to do where Hadoop refuses a read or a write, by the class of its error or by its text. Spark tells one or the
+other."""
 
 _log = logging.getLogger(__name__)
 

@@ -229,8 +229,15 @@ SAFE_MODE = "org.apache.hadoop.ipc.RemoteException(org.apache.hadoop.hdfs.server
 )
 def test_a_file_system_that_refuses_to_write_is_no_lost_checkpoint(told: str, remedy: str) -> None:
     error = failed(told)
-    assert_explains(error, "refuses what Spark writes", None, "takes what is written", remedy)
+    assert_explains(error, "a file system refuses what Spark asks", None, "take what is written", remedy)
     assert "reset" not in str(error)
+
+
+def test_a_file_system_that_refuses_a_read_of_an_input_is_not_taken_for_that_of_the_checkpoint() -> None:
+    said = "java.nio.file.AccessDeniedException: s3a://landing/clicks: getFileStatus: 403 Forbidden"
+    error = failed(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}")
+    assert_explains(error, said, None, "inputs that may be read", "read and write there; for state")
+    assert "checkpoint" not in str(error)
 
 
 def test_state_that_cannot_be_read_is_told_with_its_reason_and_a_try_before_a_reset() -> None:

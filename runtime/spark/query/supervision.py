@@ -190,8 +190,10 @@ def problem(error: Exception, starts: int) -> FluvialError:
         return SystemProblem(explain(wrong, "topics that keep messages until they are read", remedy))
     for said in (_cause(text), message):
         if (refused := refusal_remedy(said)) is not None:
-            wrong = f"the file system of the checkpoint refuses what Spark writes: {said.splitlines()[0]}"
-            return SystemProblem(explain(wrong, "a folder that takes what is written there", refused))
+            # Of the checkpoint, or of a DataFrame that is read or written.
+            wrong = f"a file system refuses what Spark asks of it: {said.splitlines()[0]}"
+            expected = "inputs that may be read, and folders that take what is written there"
+            return SystemProblem(explain(wrong, expected, refused))
     if (overflow := _TIME.search(message)) is not None:
         return _unreadable_time(*overflow.groups())
     if _TOO_SLOWLY in message:
