@@ -25,7 +25,8 @@ _REMEDIES: Mapping[int, str] = {
 }
 """What to do, by the number of the error."""
 _BY_TEXT: Mapping[str, int] = {os.strerror(number).lower(): number for number in _REMEDIES}
-_TEXTS = re.compile("|".join(map(re.escape, _BY_TEXT)))
+# The longest first: one may begin with another.
+_TEXTS = re.compile("|".join(map(re.escape, sorted(_BY_TEXT, key=len, reverse=True))))
 _FULL = re.compile("|".join(os.strerror(number).lower() for number in (errno.ENOSPC, errno.EDQUOT)))
 _IN_RUST = re.compile(r".* \(os error (\d+)\)", re.DOTALL)
 """The text of an operating system's error from a library in Rust: only the text has the number of the error."""

@@ -18,6 +18,11 @@ def test_each_has_a_remedy(number: int, remedy: str) -> None:
     assert remedy in (remedy_for(OSError(number, os.strerror(number))) or "")
 
 
+@pytest.mark.parametrize(("number", "remedy"), [(errno.ENFILE, "sysctl fs.file-max"), (errno.EMFILE, "ulimit -n")])
+def test_each_is_known_by_its_text_alone(number: int, remedy: str) -> None:
+    assert remedy in (remedy_for(RuntimeError(f"IO error: x.sst: {os.strerror(number)}")) or "")
+
+
 def test_what_the_machine_has_run_out_of_is_a_problem_with_a_remedy() -> None:
     with pytest.raises(SystemProblem, match="free space"), exhaustion_explained():
         raise OSError(errno.ENOSPC, "No space left on device")
