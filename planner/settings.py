@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -9,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from ..dsl.errors import UsageError
-from ..dsl.validation import require
+from ..dsl.validation import explain
 from ..dsl.verb_calls import wrong_call
 
 Guarantee = Literal["at_least_once", "exactly_once"]
@@ -111,20 +112,27 @@ class Settings(_Named, frozen=True, kw_only=True):
         return self.elasticity if isinstance(self.elasticity, int) else self.elasticity.get(stage, 1)
 
     def __post_init__(self) -> None:
-        for name, kind in get_type_hints(Settings).items():
-            value = getattr(self, name)
-            require(_fits(value, kind), UsageError, f"Settings: {name}={value!r}", _in_words(kind), _remedy(name))
+        for name, kind in _types().items():
+            if not _fits(getattr(self, name), kind):
+                raise _refused(self, name, _in_words(kind))
         # After the types, so that a rule need not expect a text where a number belongs.
         for names, holds, expected in _RULES:
             for name in names:
-                value = getattr(self, name)
-                require(holds(value), UsageError, f"Settings: {name}={value!r}", expected, _remedy(name))
+                if not holds(getattr(self, name)):
+                    raise _refused(self, name, expected)
 
 
-def _remedy(name: str) -> str:
-    """What to do about a setting with a wrong value."""
+@cache
+def _types() -> Mapping[str, Any]:
+    """The types of the settings, by name."""
+    return get_type_hints(Settings)
+
+
+def _refused(settings: Settings, name: str, expected: str) -> UsageError:
+    """The error of a setting with a wrong value."""
     default = next(field.default for field in fields(Settings) if field.name == name)
-    return f"correct it, or leave it out: the default is {default!r}"
+    remedy = f"correct it, or leave it out: the default is {default!r}"
+    return UsageError(explain(f"Settings: {name}={getattr(settings, name)!r}", expected, remedy))
 
 
 def _fits(value: Any, type_: Any) -> bool:
