@@ -3,6 +3,7 @@
 import linecache
 import zlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import CodeType
 
 FILE_PREFIX = "<fluvial stage "
@@ -74,4 +75,10 @@ def compiled(text: SourceText, stage: str) -> CodeType:
     file = f"{FILE_PREFIX}{stage} {zlib.crc32(source.encode()):08x}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     _OPERATORS[file] = text.operators
+    return _compiled(source, file)
+
+
+# A run that is started again in this process, as `PipelineDriver.restart` does, has the same code.
+@lru_cache(maxsize=32)
+def _compiled(source: str, file: str) -> CodeType:
     return compile(source, file, "exec")
