@@ -46,7 +46,7 @@ def is_hidden(name: str, module: ModuleType) -> bool:
     file = getattr(module, "__file__", None)
     if file is None or name == "__main__" or file.startswith(installed_folders()):
         return False
-    own, last = Path(file).stem, name.rpartition(".")[2]
+    own, last = os.path.splitext(os.path.basename(file))[0], name.rpartition(".")[2]
     return last == f"{own}_file" or name.partition(".")[0] in sys.stdlib_module_names
 
 
