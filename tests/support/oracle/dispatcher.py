@@ -91,14 +91,15 @@ class Dispatcher:
 
     def _is_done(self, dispatch: Dispatch) -> bool:
         """Do something of one stage whole or not at all, and tell which."""
-        before = {id: state.snapshot() for id, state in self.states.items()}
-        tables, self._puts = self.tables.snapshot(), []
+        action = self.pipeline.on_error.action
+        # Where a failure ends the run, nothing is ever taken back.
+        before = {} if action == "fail" else {id: state.snapshot() for id, state in self.states.items()}
+        tables, self._puts = None if action == "fail" else self.tables.snapshot(), []
         self._staged, self._staged_late, self._crossing, self._following = [], [], [], []
         try:
             dispatch.do()
         except Exception as error:
-            action = self.pipeline.on_error.action
-            if action == "fail":
+            if tables is None:
                 raise OracleFailure(f"{dispatch.letter} failed behind {dispatch.at!r}: {error!r}") from error
             for id, state in self.states.items():
                 state.restore(before[id])
