@@ -68,7 +68,6 @@ def reached(root: Path, test: str) -> set[str]:
     return found
 
 
-@cache
 def _parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
