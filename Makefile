@@ -49,10 +49,12 @@ $(LINKS)/%:
 	@mkdir -p $(LINKS)
 	@ln -sfn ../../$* $@
 
-# The longest come first, so that none of them is left to run alone at the end. More lanes than cores, as each waits for
-# half of its time: for brokers, for Java, for what has died to be noticed.
-LANES := test-on-spark test-elsewhere test-for-users test-properties test-searches
-ALL_LANES := test-cases-on-spark test-on-spark test-faults test-elsewhere test-for-users test-properties test-searches
+# The longest come first, and a short one begins where another has ended, so that none of them is left to run alone at
+# the end. More lanes than cores, as each waits for half of its time: for brokers, for Java, for what has died to be
+# noticed.
+SHORT_LANES := test-searches test-systems test-own-spark
+LANES := test-on-spark test-elsewhere test-for-users test-properties $(SHORT_LANES)
+ALL_LANES := test-on-spark test-faults test-elsewhere test-for-users test-properties test-cases-on-spark $(SHORT_LANES)
 PYTEST := $(BIN)/python -u -m pytest --durations=20
 
 # Where a shell forbids Python to write bytecode, each process of the tests would compile all that it imports.
@@ -72,7 +74,7 @@ test-all: setup bytecode broker-jars spark-jars ## run every test that takes no 
 WITH = $(shell grep -rlw --include='test_*.py' $(1) tests | sort)
 IN_OTHER_LANES := tests/faults/% tests/properties/% tests/oracle/%
 
-# Two lanes on Spark that take as long as each other.
+# Two lanes on Spark: all of its tests would take longer than the rest.
 CASES := tests/conformance tests/examples
 test-on-spark:
 	$(PYTEST) -m spark $(filter-out $(CASES:%=%/%) $(OWN_SPARK),$(call WITH,mark.spark)) 2>&1 | sed -u 's/^/on spark  | /'
@@ -84,10 +86,13 @@ test-cases-on-spark:
 test-faults:
 	$(PYTEST) -m "not spark" tests/faults 2>&1 | sed -u 's/^/faults    | /'
 
-# What stands between users and the engines, and what both engines do, has a lane of its own; behind it are tests on
-# Spark that start it themselves, each anew.
+# Tests on Spark that start it themselves, each anew.
 OWN_SPARK := tests/runtime/spark/query/test_session.py tests/runtime/spark/query/test_java_process.py \
 	tests/spark_engine/test_connect.py
+test-own-spark:
+	$(PYTEST) -m spark $(OWN_SPARK) 2>&1 | sed -u 's/^/own Spark | /'
+
+# What stands between users and the engines, and what both engines do, has a lane of its own.
 FOR_USERS := tests/command_line tests/both_engines tests/benchmarks tests/examples tests/typing tests/docs tests/drawings
 ELSEWHERE := --ignore tests/faults --ignore tests/properties --ignore tests/oracle
 test-elsewhere:
@@ -95,14 +100,15 @@ test-elsewhere:
 
 test-for-users:
 	$(PYTEST) -m "not spark and not hypothesis" $(FOR_USERS) 2>&1 | sed -u 's/^/for users | /'
-	$(PYTEST) -m spark $(OWN_SPARK) 2>&1 | sed -u 's/^/own Spark | /'
 
-# Searches are the shortest lane, so what the systems keep and the cases on them are behind them.
+# What the systems keep, and the cases on them.
 SYSTEMS := tests/kafka tests/systems tests/conformance
+test-systems:
+	$(PYTEST) -m "not spark and not hypothesis" $(SYSTEMS) 2>&1 | sed -u 's/^/systems   | /'
+
 EXAMPLES :=
 test-searches:
 	$(PYTEST) $(EXAMPLES) -m "hypothesis and not spark" $(filter-out $(IN_OTHER_LANES),$(call WITH,hypothesis)) 2>&1 | sed -u 's/^/searches  | /'
-	$(PYTEST) -m "not spark and not hypothesis" $(SYSTEMS) 2>&1 | sed -u 's/^/systems   | /'
 
 test-properties:
 	$(PYTEST) $(EXAMPLES) -m "not spark" tests/properties tests/oracle 2>&1 | sed -u 's/^/properties| /'
