@@ -21,7 +21,7 @@ FOLDERS := dsl planner runtime
 export NO_MKDOCS_2_WARNING := 1
 
 # What a shell may carry must not decide what is tested.
-unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON VIRTUAL_ENV
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONDONTWRITEBYTECODE SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON VIRTUAL_ENV
 
 .PHONY: help
 help: ## list the targets
@@ -57,7 +57,7 @@ LANES := test-on-spark test-elsewhere test-for-users test-properties $(SHORT_LAN
 ALL_LANES := test-on-spark test-faults test-elsewhere test-for-users test-properties test-cases-on-spark $(SHORT_LANES)
 PYTEST := $(BIN)/python -u -m pytest --durations=20
 
-# Where a shell forbids Python to write bytecode, each process of the tests would compile all that it imports.
+# Else each of the lanes, which begin at once, would compile all that it imports.
 .PHONY: bytecode
 bytecode: setup
 	@$(BIN)/python -m compileall -q $(FOLDERS) tests/support
