@@ -16,5 +16,5 @@ def wait_until(look: Callable[[], T], awaited: str, seconds: float = PATIENCE) -
     deadline = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {awaited}"
-        time.sleep(0.01)
+        time.sleep(0.03)
     return found
