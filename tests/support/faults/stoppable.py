@@ -1,14 +1,13 @@
 """A run that comes to a place where it would stay, and says `here` there; run as `python stoppable.py PLACE LOG`."""
 
 import asyncio
+import ctypes
 import hashlib
 import sys
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from itertools import repeat
 
 from fluvial.dsl import Message, Pipeline
 from fluvial.planner import Settings
@@ -49,8 +48,10 @@ def compute(word: str) -> str:
 def hold(word: str) -> str:
     """In a function in C, which keeps the interpreter for itself: no other thread runs."""
     if word == STUCK:
+        libc, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(64)
+        libc.pthread_mutex_lock(mutex)
         here()
-        deque(repeat(word), maxlen=0)
+        libc.pthread_mutex_lock(mutex)  # nobody unlocks it
     return word
 
 
