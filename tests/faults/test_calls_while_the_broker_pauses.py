@@ -23,12 +23,12 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 CALLS, TIMEOUT, PAUSE = 2_000, 1.0, 4.0
 
 
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker of the test's own, which it may pause."""
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of these tests' own, which they may pause."""
     if reason := lacking():
         pytest.skip(reason)
-    with Broker(tmp_path / "broker") as broker:
+    with Broker(tmp_path_factory.mktemp("broker")) as broker:
         yield broker
 
 

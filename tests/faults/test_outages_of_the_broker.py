@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -24,13 +23,20 @@ SLOW_TO_START = 180.0
 """Seconds that a broker may take on a busy machine until it answers again."""
 
 
-@pytest.fixture
-def mortal_broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker of the test's own, which it may stop."""
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of these tests' own."""
     if reason := lacking():
         pytest.skip(reason)
-    with Broker(tmp_path) as broker:
+    with Broker(tmp_path_factory.mktemp("broker")) as broker:
         yield broker
+
+
+@pytest.fixture
+def mortal_broker(own_broker: Broker) -> Broker:
+    """A broker that a test may stop, and that the one before may have stopped."""
+    own_broker.come_back()
+    return own_broker
 
 
 def outlive(on: Stage, stop: Callable[[], None], seconds: float, *, give_up_after: float = 60.0) -> None:

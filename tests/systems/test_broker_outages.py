@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -24,11 +23,18 @@ STARTED = 1000 * (int(time.time()) - 60)
 """Milliseconds. Brokers go by the times of records: a killed one forgets who sent those that are older than a day."""
 
 
-@pytest.fixture
-def mortal(tmp_path: Path) -> Iterator[Broker]:
-    """A broker of one's own."""
-    with Broker(tmp_path) as broker:
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of these tests' own."""
+    with Broker(tmp_path_factory.mktemp("broker")) as broker:
         yield broker
+
+
+@pytest.fixture
+def mortal(own_broker: Broker) -> Broker:
+    """A broker that a test may kill, and that the one before may have killed."""
+    own_broker.come_back()
+    return own_broker
 
 
 def numbered(*bounds: int) -> list[Record]:

@@ -91,6 +91,12 @@ class Broker:
             self.kill()
             raise
 
+    def come_back(self) -> None:
+        """Let it run again, whether it was killed, stopped or paused."""
+        if self._process is None:
+            self.start()
+        self.resume()
+
     def stop(self) -> None:
         """Let it end well; as hard as needed where it does not."""
         if self._process is not None:

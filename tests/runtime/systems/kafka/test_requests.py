@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -88,10 +87,10 @@ if not before:
 """Makes a request and ends: before it is answered, or where it is made `before`, after."""
 
 
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker that the test may pause."""
-    with Broker(tmp_path) as broker:
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that the tests may pause."""
+    with Broker(tmp_path_factory.mktemp("broker")) as broker:
         yield broker
 
 
