@@ -8,11 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from engines.comparing import assert_same
-from faults.deaths import PATIENCE, Stage, assert_nothing_is_missing, stage
+from faults.deaths import Stage, assert_nothing_is_missing, stage
 from fluvial.planner.settings import Guarantee
 from kafka.broker import Broker
 from kafka.broker_jars import lacking
-from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -43,7 +42,7 @@ def outlive(on: Stage, stop: Callable[[], None], seconds: float, *, give_up_afte
     """Take the broker away for so long in the middle of a run, which goes on as if nothing had been."""
     on.feed(MANY)
     run = on.start(replace(on.order(until="end"), give_up_after=give_up_after))
-    wait_until(lambda: any(on.outputs().values()), "there is an output", PATIENCE)
+    on.wait_for_output()
     stop()
     assert run.process.poll() is None, "the run was over too soon"
     time.sleep(seconds)
@@ -134,7 +133,7 @@ def test_a_broker_that_stands_still_costs_time_alone(
     with stage(mortal_broker, pipeline, guarantee) as on:
         on.feed(MANY)
         run = on.start(replace(on.order(until="end"), give_up_after=seconds + SLOW_TO_START))
-        wait_until(lambda: any(on.outputs().values()), "there is an output", PATIENCE)
+        on.wait_for_output()
         mortal_broker.pause()
         assert run.process.poll() is None, "the run was over too soon"
         time.sleep(seconds)
@@ -150,7 +149,7 @@ def test_a_broker_that_does_not_come_back_is_given_up_by_its_address(
     with stage(mortal_broker, "sessions", guarantee) as on:
         on.feed(MANY)
         run = on.start(replace(on.order(), give_up_after=4.0))
-        wait_until(lambda: any(on.outputs().values()), "there is an output", PATIENCE)
+        on.wait_for_output()
         mortal_broker.kill()
 
         assert run.wait() == 4, run.errors

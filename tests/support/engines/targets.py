@@ -19,6 +19,7 @@ from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.launch import EngineName
 from fluvial.runtime.systems import KafkaSystem, LogSystem, MemorySystem, System
+from fluvial.runtime.systems.contract import Admin
 from fluvial.runtime.systems.reads import read_to_ends
 from fluvial.runtime.testing import PipelineDriver
 from generators.building import build
@@ -172,14 +173,16 @@ def append(system: System, stream: str, partition: int, records: Sequence[Record
 
 
 def outputs_of(system: System, inputs: set[str], pipeline: str) -> Outputs:
+    """What is in the streams that a pipeline writes."""
+    names = output_streams(system.admin(), inputs, pipeline)
+    return {name: [OutputMessage(*record) for record in contents(system, name)] for name in names}
+
+
+def output_streams(admin: Admin, inputs: set[str], pipeline: str) -> list[str]:
     """Every stream but the inputs and the intermediate ones."""
-    found = {name: count for name, count in system.admin().streams().items() if name not in inputs}
     letters = f"{pipeline}-dead-letters"
-    return {
-        name: [OutputMessage(*record) for record in contents(system, name)]
-        for name in found
-        if name == letters or not name.startswith(f"{pipeline}-")
-    }
+    names = (name for name in admin.streams() if name not in inputs)
+    return [name for name in names if name == letters or not name.startswith(f"{pipeline}-")]
 
 
 def contents(system: System, stream: str) -> list[Record]:

@@ -19,7 +19,7 @@ from uuid import uuid4
 from msgspec import json
 
 from engines.comparing import counted
-from engines.targets import outputs_of
+from engines.targets import output_streams, outputs_of
 from faults import mortal
 from faults.mortal import PIPELINES, Order
 from fluvial.dsl import Pipeline
@@ -28,6 +28,7 @@ from fluvial.planner.settings import Guarantee
 from fluvial.runtime.launch import Until
 from kafka.broker import Broker
 from oracle.interpreter import Outputs, run_oracle
+from waiting import wait_until
 
 Portion = list[list[Record]]
 """Records of the two partitions of an input, in order."""
@@ -141,6 +142,15 @@ class Stage:
         """What a reader sees who sees what is committed."""
         found = outputs_of(self.system, {self.source}, self.build().name)
         return {name: records for name, records in found.items() if records}
+
+    def wait_for_output(self) -> None:
+        """Return once such a reader sees something."""
+        admin, pipeline = self.system.admin(), self.build().name
+
+        def is_there() -> bool:
+            return any(any(admin.ends(name)) for name in output_streams(admin, {self.source}, pipeline))
+
+        wait_until(is_there, "there is an output", PATIENCE)
 
     def expected(self) -> Outputs:
         return run_oracle(self.build(), {self.source: whole(self.portions)})
