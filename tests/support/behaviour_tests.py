@@ -71,7 +71,6 @@ BEHAVIOUR_TESTS: Rows = {
     "planner/drawing/views.py": ("tests/planner/drawing/test_layout.py", "tests/plans/test_golden.py"),
     "planner/kinds/row.py": ("tests/test_kinds.py",),
     "planner/plan.py": ("tests/planner/test_planner.py", "tests/planner/kinds/test_process.py"),
-    "planner/settings.py": ("tests/test_arguments.py",),
     "planner/shown_operators.py": ("tests/dsl/operators/test_labels.py",),
     "planner/sides.py": ("tests/planner/test_state_schema.py",),
     "planner/stream_names.py": ("tests/planner/test_own_streams.py",),

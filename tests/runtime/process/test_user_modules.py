@@ -1,5 +1,6 @@
 """Modules of the user's that are named like modules of Python's."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from fluvial.dsl import PipelineError
-from fluvial.runtime.process.user_modules import refuse_taken
+from fluvial.runtime.process.user_modules import is_hidden, refuse_taken
 
 PIPELINE = """
 from fluvial.dsl import Pipeline
@@ -88,3 +89,27 @@ def test_what_hides_nothing_passes(folder: Path, source: str | None) -> None:
         (folder / "queue.py").write_text(source)
     sys.modules.pop("sched", None)
     refuse_taken([module], [str(folder)])
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "hidden"),
+    [
+        ("queue", "queue.py", True),
+        ("queue.jobs", "queue/jobs.py", True),
+        ("visits_file", "visits.py", True),
+        ("visits", "visits.py", False),
+        ("__main__", "queue.py", False),
+        ("queue", None, False),
+    ],
+)
+def test_a_module_is_hidden_by_one_of_python_s_or_by_another_name(
+    tmp_path: Path, name: str, file: str | None, hidden: bool
+) -> None:
+    module = ModuleType(name)
+    if file is not None:
+        module.__file__ = str(tmp_path / file)
+    assert is_hidden(name, module) == hidden
+
+
+def test_python_s_own_module_is_not_hidden() -> None:
+    assert not is_hidden("json", json)
