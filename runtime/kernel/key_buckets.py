@@ -10,17 +10,16 @@ TO_ALL = 255
 """In place of a bucket: a control message, which each task reads. There are at most 64 buckets."""
 
 
-def key_buckets(
-    records: Sequence[Record], offsets: Sequence[int], elasticity: int, *, keeps_state: bool, trailers: bool
-) -> bytes:
-    """The key bucket of each record: the crc32 of its key modulo `elasticity`. A record without key is in bucket 0
-    where the stage `keeps_state`; elsewhere they are spread by their offsets. With `trailers` the records are of an
-    intermediate stream, which has control messages too."""
+def key_buckets(records: Sequence[Record], offsets: Sequence[int], elasticity: int, *, trailers: bool) -> bytes:
+    """The key bucket of each record: the crc32 of its key modulo `elasticity`; of one without key, its offset modulo
+    `elasticity`. With `trailers` the records are of an intermediate stream, which has control messages too.
+
+    The rule knows nothing of the pipeline: each task goes on by it from its own offset, whatever was changed."""
     return bytes(
         [
             crc32(record[0]) % elasticity
             if record[0] is not None
-            else _keyless_bucket(record, 0 if keeps_state else offset % elasticity, trailers=trailers)
+            else _keyless_bucket(record, offset % elasticity, trailers=trailers)
             for record, offset in zip(records, offsets, strict=True)
         ]
     )

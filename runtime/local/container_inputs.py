@@ -73,10 +73,8 @@ class ContainerInputs:
         program, elasticity = tasks[0].program, self._plan.stage(tasks[0].setup.stage).elasticity
         stage_input = program.graph.inputs[batch.stream]
         if stage_input.split:
-            keeps_state, trailers = program.stateful, stage_input.clock == "trailer"
-            batch.buckets = key_buckets(
-                batch.records, batch.offsets, elasticity, keeps_state=keeps_state, trailers=trailers
-            )
+            trailers = stage_input.clock == "trailer"
+            batch.buckets = key_buckets(batch.records, batch.offsets, elasticity, trailers=trailers)
         for task in tasks:
             task.queues.add(batch)
         return [task.name for task in tasks]

@@ -109,8 +109,8 @@ def change_elasticity(plan: Plan, system: System, settings: Settings, machine: M
     # First, so that a plan that is refused leaves the tasks as they are.
     refuse_impossible(before, system, settings)
 
-    def catch_up(before: Plan, ends: Mapping[StreamPartition, int]) -> None:
-        run(before, system, settings, "caught-up", None, container_id=ContainerId(ends={**ends}), machine=machine)
+    def catch_up(before: Plan, ends: Mapping[StreamPartition, int], until: str) -> None:
+        run(before, system, settings, until, None, container_id=ContainerId(ends={**ends}), machine=machine)
 
     rescale(before, plan, system, settings, catch_up)
 

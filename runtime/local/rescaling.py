@@ -9,7 +9,7 @@ import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import cast
+from typing import Literal, cast
 
 from ...dsl.errors import PlanError, SystemProblem
 from ...dsl.validation import explain
@@ -27,7 +27,15 @@ from ..systems.provisioning import bootstrap_streams, table_streams
 from .checkpoints import checkpoint as checkpoints
 from .checkpoints.border_compatibility import holds_unread_messages
 from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
-from .checkpoints.rescaled import apart, merged_stages, plan_before, rescaled, rescaled_numbers, shares_keys
+from .checkpoints.rescaled import (
+    apart,
+    ended_apart,
+    merged_stages,
+    plan_before,
+    rescaled,
+    rescaled_numbers,
+    shares_keys,
+)
 from .coordination.exclusion import no_containers
 from .stores.alignment import CommittedLog, align
 from .stores.state_moves import PIECE_BYTES
@@ -36,8 +44,9 @@ from .stores.task_stores import every_folder, folder_name, store_for, without_nu
 
 _log = logging.getLogger(__name__)
 
-CatchUp = Callable[[Plan, Mapping[StreamPartition, int]], None]
-"""Runs the tasks of a plan until they have read the sources up to these offsets."""
+CatchUp = Callable[[Plan, Mapping[StreamPartition, int], Literal["caught-up", "end"]], None]
+"""Runs the tasks of a plan until they have read the sources up to these offsets, as a run that catches up or one to the
+end does."""
 
 
 def refuse_other_elasticity(plan: Plan, stored: Checkpoints) -> None:
@@ -63,8 +72,10 @@ def rescale(before: Plan, plan: Plan, system: System, settings: Settings, catch_
     Raises SystemProblem while a container of the pipeline is alive, and where a store does not fit its checkpoint;
     PlanError for state that cannot be split."""
     stored = checkpoints_in(system, plan.name)
-    if not _can_merge(before, plan, system, stored):
-        catch_up(before, _offsets_to_meet(before, system, stored))
+    ended = ended_apart(before, plan, stored)
+    if ended or not _can_merge(before, plan, system, stored):
+        # Where some have reached an end of input, the others reach it, too.
+        catch_up(before, _offsets_to_meet(before, system, stored), "end" if ended else "caught-up")
     with no_containers(plan.name, system):
         if not isinstance(system, ProducingSystem):
             # Before checkpoints are read: a crash may have left a last commit in a store alone.
@@ -72,9 +83,11 @@ def rescale(before: Plan, plan: Plan, system: System, settings: Settings, catch_
         stored = checkpoints_in(system, plan.name)
         if not _can_merge(before, plan, system, stored):
             wrong = f"the tasks of pipeline {plan.name!r} have not come equally far, so that they cannot be merged: "
-            wrong += "they were stopped, or another run has moved some of them on"
-            expected = "tasks that have read the same messages"
-            raise SystemProblem(explain(wrong, expected, "start the run again", plan.pipeline.origin))
+            wrong += "they were stopped, another run has moved some of them on, or some have fired what others have not"
+            expected = "tasks that have read the same messages, and fired the same windows"
+            remedy = "start the run again; if that does not help, run it with the elasticity of before until later "
+            remedy += "messages have come, and change it then"
+            raise SystemProblem(explain(wrong, expected, remedy, plan.pipeline.origin))
         _rescale(before, plan, system, settings, stored)
 
 

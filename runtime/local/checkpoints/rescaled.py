@@ -14,6 +14,7 @@ from ....dsl.errors import PlanError
 from ....dsl.validation import explain
 from ....planner.plan import Plan, PlannedStage
 from ....planner.task_assignment import StageTasks, TaskId
+from ...kernel.time.bounds import START
 from ...kernel.time.position import Position
 from .checkpoint import Checkpoint, Checkpoints
 
@@ -21,37 +22,74 @@ from .checkpoint import Checkpoint, Checkpoints
 def plan_before(plan: Plan, stored: Checkpoints) -> Plan:
     """The plan with the elasticity that the stored checkpoints have: the plan itself if that is the same.
 
-    Raises PlanError where operators of one stage were split differently before."""
+    Raises PlanError where a stage has another name now, or an operator is in another stage, and the elasticity is not
+    the same: state is moved by one change at a time."""
     stages = tuple(structs.replace(stage, elasticity=_elasticity_in(plan, stage, stored)) for stage in plan.stages)
     return plan if stages == plan.stages else replace(plan, stages=stages)
 
 
 def _elasticity_in(plan: Plan, stage: PlannedStage, stored: Checkpoints) -> int:
-    """The elasticity of the tasks that have read a stage's inputs, or kept the state of its operators."""
-    kept = {store.operator for store in plan.stores if store.stage == stage.id}
-    found = {
-        TaskId.parse(name).elasticity
-        for name, one in stored.items()
-        if kept & one.states.keys() or one.offsets.keys() & {*stage.inputs}
-    }
-    if len(found) > 1:
-        wrong = f"the operators of stage {stage.name!r} were split differently before: {sorted(found)} key buckets"
-        remedy = "give the stages of the version before the same elasticity, run it once, and change it then"
-        raise PlanError(explain(wrong, "one elasticity", remedy, plan.pipeline.origin))
-    return found.pop() if found else stage.elasticity
+    """The elasticity of a stage's tasks in their checkpoints."""
+    tasks = {TaskId.parse(name): one for name, one in stored.items()}
+    own = {task: one for task, one in tasks.items() if task.stage == stage.id}
+    before = next((task.elasticity for task in own), stage.elasticity)
+    kept = [store.operator for store in plan.stores if store.stage == stage.id]
+    absent = [id for id in kept if not any(id in one.states for one in own.values())]
+    for task, one in tasks.items():
+        moves = any(id in one.states for id in absent) or (not own and bool(one.offsets.keys() & {*stage.inputs}))
+        if moves and {task.elasticity, before} != {stage.elasticity}:
+            raise _two_changes(plan, stage, task)
+    return before
+
+
+def _two_changes(plan: Plan, stage: PlannedStage, task: TaskId) -> PlanError:
+    wrong = f"stage {stage.name!r} goes on from the tasks of stage {task.stage!r}, and is to have another elasticity"
+    wrong += f": {stage.elasticity} in place of {task.elasticity}"
+    expected = "one change at a time: of where operators are, or of the elasticity"
+    remedy = "run it once with the elasticity of before, for example to catch up with its inputs, and change it then"
+    return PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
 
 
 def apart(before: Plan, now: Plan, stored: Checkpoints) -> bool:
-    """Whether tasks that are to be merged have not come equally far: some have read further than others."""
-    return any(
-        len({tuple(_read(stage, stored.get(task.name))) for task in tasks}) > 1
-        for stage in merged_stages(before, now)
-        for tasks in _by_number(stage)
-    )
+    """Whether tasks that are to be merged have not come equally far: some have read further than others, have fired by
+    event time what others have not, or are within a firing."""
+    return _differ(before, now, stored, _progress)
 
 
-def _read(stage: PlannedStage, checkpoint: Checkpoint | None) -> Iterator[int]:
-    return (-1 if checkpoint is None else checkpoint.offsets.get(stream, -1) for stream in stage.inputs)
+def ended_apart(before: Plan, now: Plan, stored: Checkpoints) -> bool:
+    """Whether some of the tasks that are to be merged may have reached an end of input that others have not. Those
+    without windows there look as if they had not."""
+    return _differ(before, now, stored, _ends)
+
+
+Progress = Callable[[Plan, PlannedStage, Checkpoint], object]
+
+
+def _differ(before: Plan, now: Plan, stored: Checkpoints, progress: Progress) -> bool:
+    for stage in merged_stages(before, now):
+        for tasks in _by_number(stage):
+            known = [stored.get(task.name) for task in tasks]
+            found = [None if one is None else progress(before, stage, one) for one in known]
+            if any(one != found[0] for one in found):
+                return True
+    return False
+
+
+def _progress(plan: Plan, stage: PlannedStage, checkpoint: Checkpoint) -> object:
+    """How far a task has come. What is within a firing equals nothing else."""
+    position = checkpoint.position
+    # By processing time, what has fired is gone: it is no matter whose clock was later.
+    timed = [id for id in stage.operators if plan.pipeline.operator(id).time_domain != "processing"]
+    offsets = [checkpoint.offsets.get(stream) for stream in stage.inputs]
+    firing = object() if position.cursors else None
+    return offsets, [position.reached.get(id) for id in timed], position.idle, firing
+
+
+def _ends(plan: Plan, stage: PlannedStage, checkpoint: Checkpoint) -> object:
+    """The ends of windows that have fired at an end of input, and not by time since."""
+    del plan, stage
+    fired, reached = checkpoint.position.fired_at_end, checkpoint.position.reached
+    return {id: end for id, end in fired.items() if end > reached.get(id, START)}
 
 
 def merged_stages(before: Plan, now: Plan) -> Iterator[PlannedStage]:

@@ -19,7 +19,7 @@ KEYS = [f"k{number}".encode() for number in range(1000)]
 
 @pytest.mark.parametrize("elasticity", [1, 2, 4, 64])
 def test_a_key_has_one_bucket_that_its_bytes_tell(elasticity: int) -> None:
-    found = key_buckets(list(map(record, KEYS)), range(1000), elasticity, keeps_state=True, trailers=False)
+    found = key_buckets(list(map(record, KEYS)), range(1000), elasticity, trailers=False)
     assert [*found] == [crc32(key) % elasticity for key in KEYS] == [bucket_of(key, elasticity) for key in KEYS]
 
 
@@ -32,18 +32,14 @@ def test_keys_spread_evenly() -> None:
     assert min(counts.values()) > 200
 
 
-@pytest.mark.parametrize(("keeps_state", "expected"), [(True, [0, 0, 0]), (False, [3, 1, 0])])
-def test_without_key_it_is_the_first_bucket_of_a_stage_with_state_else_that_of_the_offset(
-    keeps_state: bool, expected: list[int]
-) -> None:
-    found = key_buckets([record(None)] * 3, [7, 9, 12], 4, keeps_state=keeps_state, trailers=False)
-    assert [*found] == expected
+def test_without_key_it_is_that_of_the_offset() -> None:
+    assert [*key_buckets([record(None)] * 3, [7, 9, 12], 4, trailers=False)] == [3, 1, 0]
 
 
 def test_a_control_message_is_for_all_and_a_tombstone_without_key_is_not() -> None:
     control = control_record(ControlMessage("run", 1, 0, 1, 5, ended=False), 0)
     tombstone = with_trailer(record(None, None), pack_trailer(0, 5))
-    assert [*key_buckets([control, tombstone], [0, 1], 2, keeps_state=True, trailers=True)] == [TO_ALL, 0]
+    assert [*key_buckets([control, tombstone], [0, 1], 2, trailers=True)] == [TO_ALL, 1]
 
 
 def test_what_is_discarded_is_of_other_buckets_and_no_control_message() -> None:

@@ -11,7 +11,14 @@ from fluvial.planner.state_schema import StateSchema
 from fluvial.planner.task_assignment import TaskId
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
-from fluvial.runtime.local.checkpoints.rescaled import apart, plan_before, rescaled, rescaled_numbers, shares_keys
+from fluvial.runtime.local.checkpoints.rescaled import (
+    apart,
+    ended_apart,
+    plan_before,
+    rescaled,
+    rescaled_numbers,
+    shares_keys,
+)
 
 
 def planned(elasticity: int) -> Plan:
@@ -33,15 +40,57 @@ def test_the_elasticity_of_before_is_that_of_the_checkpoints() -> None:
     assert plan_before(same, {}) is same
 
 
-def test_that_of_a_renamed_stage_is_known_by_its_state() -> None:
-    stored = {"before/0-1-4": Checkpoint(states={"n": StateSchema(kind="window")})}
-    assert [stage.elasticity for stage in plan_before(planned(1), stored).stages] == [4]
+KEPT = {"n": StateSchema(kind="window")}
 
 
-def test_operators_that_were_split_differently_are_refused_in_one_stage() -> None:
-    stored = {"in/0": Checkpoint(offsets={"in": 5}), "old/0-1-2": Checkpoint(states={"n": StateSchema(kind="window")})}
-    with pytest.raises(PlanError, match=r"were split differently before: \[1, 2\]"):
-        plan_before(planned(1), stored)
+@pytest.mark.parametrize(
+    ("stored", "elasticity"),
+    [
+        ({"before/0": Checkpoint(offsets={"in": 5}, states=KEPT)}, 2),
+        ({"before/0-1-4": Checkpoint(states=KEPT)}, 1),
+        ({"in/0": Checkpoint(offsets={"in": 5}), "behind/0": Checkpoint(states=KEPT)}, 2),
+        ({"in/0-0-2": Checkpoint(offsets={"in": 5}), "behind/0": Checkpoint(states=KEPT)}, 2),
+    ],
+)
+def test_where_operators_are_and_the_elasticity_do_not_change_at_once(
+    stored: dict[str, Checkpoint], elasticity: int
+) -> None:
+    with pytest.raises(PlanError, match=r"goes on from the tasks of stage '(before|behind)', and is to have"):
+        plan_before(planned(elasticity), stored)
+
+
+def test_what_has_moved_before_is_no_change() -> None:
+    stored = {
+        "before/0": Checkpoint(offsets={"in": 3}, states=KEPT),
+        "in/0-0-2": Checkpoint(offsets={"in": 5}, states=KEPT),
+    }
+    assert [stage.elasticity for stage in plan_before(planned(4), stored).stages] == [2]
+    same = planned(1)
+    assert plan_before(same, {"before/0": Checkpoint(offsets={"in": 3}, states=KEPT)}) is same
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Position(reached={"n": 5}), Position(idle={"in": [0]})],
+)
+def test_tasks_are_apart_that_have_fired_something_else(other: Position) -> None:
+    same = Checkpoint(offsets={"in": 5}, position=other)
+    assert not apart(planned(2), planned(1), {task.name: same for task in tasks(2)})
+    assert apart(planned(2), planned(1), {"in/0-0-2": same, "in/0-1-2": Checkpoint(offsets={"in": 5})})
+
+
+def test_an_end_of_input_counts_as_long_as_time_has_not_passed_it() -> None:
+    ended = Checkpoint(offsets={"in": 5}, position=Position(fired_at_end={"n": 5}, reached={"n": 4}))
+    passed = Checkpoint(offsets={"in": 5}, position=Position(fired_at_end={"n": 5}, reached={"n": 5}))
+    none = Checkpoint(offsets={"in": 5})
+    assert ended_apart(planned(2), planned(1), {"in/0-0-2": ended, "in/0-1-2": none})
+    assert not ended_apart(planned(2), planned(1), {"in/0-0-2": passed, "in/0-1-2": none})
+    assert not ended_apart(planned(2), planned(1), {"in/0-0-2": ended, "in/0-1-2": ended})
+
+
+def test_tasks_within_a_firing_are_apart() -> None:
+    within = Checkpoint(offsets={"in": 5}, position=Position(cursors={"n": (1000, b"user")}))
+    assert apart(planned(2), planned(1), {task.name: within for task in tasks(2)})
 
 
 def test_tasks_that_are_to_be_merged_are_apart_until_they_have_read_the_same() -> None:
