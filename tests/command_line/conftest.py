@@ -58,6 +58,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The current folder of the command: it holds letters.py and words.jsonl."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    # Python would take a file that is written anew within a second, as long as before, for the one that it compiled.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setenv("COLUMNS", "120")
     tmp_path.joinpath("letters.py").write_text(VISITS)
     words = ["apple", "avocado", "banana", "3", "cherry", "apricot"]

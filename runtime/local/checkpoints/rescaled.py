@@ -62,14 +62,14 @@ def ended_apart(before: Plan, now: Plan, stored: Checkpoints) -> bool:
     return _differ(before, now, stored, _ends)
 
 
-Progress = Callable[[Plan, PlannedStage, Checkpoint], object]
+_ProgressOf = Callable[[Plan, PlannedStage, Checkpoint], object]
 
 
-def _differ(before: Plan, now: Plan, stored: Checkpoints, progress: Progress) -> bool:
+def _differ(before: Plan, now: Plan, stored: Checkpoints, progress_of: _ProgressOf) -> bool:
     for stage in merged_stages(before, now):
         for tasks in _by_number(stage):
             known = [stored.get(task.name) for task in tasks]
-            found = [None if one is None else progress(before, stage, one) for one in known]
+            found = [None if one is None else progress_of(before, stage, one) for one in known]
             if any(one != found[0] for one in found):
                 return True
     return False
