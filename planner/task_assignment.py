@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Self
 
-from .plan import Plan
+from .plan import Plan, PlannedStage
 
 _NAME = re.compile(r"(.*)/(\d+)(?:-(\d+)-(\d+))?")
 
@@ -75,6 +75,11 @@ def task_name(stage: str, number: int) -> str:
 def stages_of(plan: Plan) -> Stages:
     """The tasks of each stage of a plan."""
     return {stage.id: StageTasks(stage.tasks, stage.elasticity) for stage in plan.stages}
+
+
+def tasks_in(stage: PlannedStage) -> list[TaskId]:
+    """The tasks of one stage; those of one number follow each other."""
+    return [*StageTasks(stage.tasks, stage.elasticity).of(stage.id)]
 
 
 def tasks_of(stages: Stages) -> list[str]:

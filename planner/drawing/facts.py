@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from ...dsl.origin import Origin
 from ..plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
 from ..shown_operators import in_sight
-from ..task_assignment import StageTasks
+from ..task_assignment import tasks_in
 from .characters import clean
 
 Facts = tuple[tuple[str, str], ...]
@@ -62,8 +62,8 @@ def about_stage(plan: Plan, stage: PlannedStage) -> Facts:
 
 
 def _tasks(stage: PlannedStage) -> str:
-    tasks = [task.name for task in StageTasks(stage.tasks, stage.elasticity).of(stage.id)]
-    return f"{len(tasks)}: {' to '.join(dict.fromkeys((tasks[0], tasks[-1])))}"
+    tasks = tasks_in(stage)
+    return f"{len(tasks)}: {' to '.join(dict.fromkeys((tasks[0].name, tasks[-1].name)))}"
 
 
 def _labels(plan: Plan, ids: Iterable[str]) -> str:

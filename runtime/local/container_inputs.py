@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ...planner.plan import Plan
-from ...planner.task_assignment import stages_of
+from ...planner.task_assignment import tasks_in
 from ..kernel.key_buckets import key_buckets
 from ..systems.contract import RecordBatch, StreamPartition
 from .checkpoints.checkpoint import Checkpoints
@@ -30,7 +30,7 @@ class ContainerInputs:
         """The tasks of other containers that read the partition of these tasks."""
         setup = own[0].setup
         mine = {task.name for task in own}
-        tasks = stages_of(self._plan)[setup.stage].of(setup.stage)
+        tasks = tasks_in(self._plan.stage(setup.stage))
         return [task.name for task in tasks if task.number == setup.number and task.name not in mine]
 
     @property
@@ -70,8 +70,7 @@ class ContainerInputs:
     def add(self, batch: RecordBatch) -> list[str]:
         """Queue a batch for the tasks of its partition. Returns their names."""
         tasks = self._tasks[(batch.stream, batch.partition)]
-        program, elasticity = tasks[0].program, self._plan.stage(tasks[0].setup.stage).elasticity
-        stage_input = program.graph.inputs[batch.stream]
+        stage_input, elasticity = tasks[0].program.graph.inputs[batch.stream], tasks[0].setup.elasticity
         if stage_input.split:
             trailers = stage_input.clock == "trailer"
             batch.buckets = key_buckets(batch.records, batch.offsets, elasticity, trailers=trailers)

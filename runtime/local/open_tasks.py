@@ -11,7 +11,7 @@ from ...dsl.validation import explain
 from ...planner.border_schema import next_border_schemas
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
-from ...planner.task_assignment import TaskId, stages_of
+from ...planner.task_assignment import TaskId, tasks_in
 from ..kernel.code.program import Clients, Program, RemoteTableClients
 from ..kernel.compiler.compiler import compile_stage
 from ..kernel.time.stage_input import TimeSource
@@ -108,7 +108,7 @@ def _setups(
     """The tasks of a plan, or those of a container (`own`), before they run; `stack` closes their stores."""
     setups = []
     for stage in run.plan.stages:
-        for task in stages_of(run.plan)[stage.id].of(stage.id):
+        for task in tasks_in(stage):
             if own is None or task.name in own:
                 # Operators that the plan no longer has may come back: their state stays in the store.
                 keeps_more = not run.commits.early and task.name in stored and bool(stored[task.name].states)

@@ -29,6 +29,7 @@ from .checkpoints.border_compatibility import holds_unread_messages
 from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from .checkpoints.rescaled import (
     apart,
+    changed_stages,
     ended_apart,
     merged_stages,
     plan_before,
@@ -51,11 +52,9 @@ end does."""
 
 def refuse_other_elasticity(plan: Plan, stored: Checkpoints) -> None:
     """Raise PlanError if the tasks of a pipeline have another elasticity in their checkpoints than in the plan."""
-    before = plan_before(plan, stored)
     changed = [
         f"stage {new.name!r} has {old.elasticity}, and is to have {new.elasticity}"
-        for old, new in zip(before.stages, plan.stages, strict=True)
-        if old.elasticity != new.elasticity
+        for old, new in changed_stages(plan_before(plan, stored), plan)
     ]
     if changed:
         wrong = f"the elasticity of pipeline {plan.name!r} is to change, and this process is one of several containers"
@@ -107,9 +106,12 @@ def _offsets_to_meet(before: Plan, system: System, stored: Checkpoints) -> dict[
     first = bootstrap_streams(before) | table_streams(before)
     for stream in (stream.name for stream in before.streams if stream.kind == "source"):
         unread = admin.ends(stream) if stream in first else admin.starts(stream)
-        for number, offset in enumerate(unread):
-            read = (one.offsets.get(stream, 0) for name, one in stored.items() if TaskId.parse(name).number == number)
-            ends[(stream, number)] = max(offset, *read, 0)
+        ends.update({(stream, number): offset for number, offset in enumerate(unread)})
+    for name, checkpoint in stored.items():
+        for stream, offset in checkpoint.offsets.items():
+            place = (stream, TaskId.parse(name).number)
+            if place in ends:
+                ends[place] = max(ends[place], offset)
     return ends
 
 
@@ -139,9 +141,7 @@ def _rescale(before: Plan, now: Plan, system: System, settings: Settings, stored
         producer.begin().commit(now.name, removed | {task.name: checkpoints.encode(one) for task, one in made.items()})
     _remove_stores(now, system, settings, old)
     changes = [
-        f"stage {new.name!r} from {old.elasticity} to {new.elasticity}"
-        for old, new in zip(before.stages, now.stages, strict=True)
-        if old.elasticity != new.elasticity
+        f"stage {new.name!r} from {old.elasticity} to {new.elasticity}" for old, new in changed_stages(before, now)
     ]
     _log.warning("pipeline %r: key buckets of each task are changed: %s", now.name, ", ".join(changes))
 

@@ -23,7 +23,7 @@ from ...launch import EngineName
 from ...local.checkpoints.border_compatibility import refuse_changed_borders
 from ...local.checkpoints.checkpoint import checkpoints_in
 from ...local.checkpoints.migration import kept_states, refuse_recreated
-from ...local.checkpoints.rescaled import plan_before
+from ...local.checkpoints.rescaled import changed_stages, plan_before
 from ...local.stores.survey import missing_stores
 from ...preflight.open_clients import open_clients
 from ...preflight.other_engine import other_engine_warning
@@ -229,15 +229,11 @@ def _stored_state(plan: Plan, engine: EngineName, system: System, settings: Sett
 def _elasticity(plan: Plan, system: System) -> Iterator[Finding]:
     """Whether a run splits or merges tasks first."""
     try:
-        before = plan_before(plan, checkpoints_in(system, plan.name))
+        stages = changed_stages(plan_before(plan, checkpoints_in(system, plan.name)), plan)
     except FluvialError as error:
         yield Finding(f"elasticity: {error}", error.exit_code)
         return
-    changes = [
-        f"stage {new.name} from {old.elasticity} to {new.elasticity}"
-        for old, new in zip(before.stages, plan.stages, strict=True)
-        if old.elasticity != new.elasticity
-    ]
+    changes = [f"stage {new.name} from {old.elasticity} to {new.elasticity}" for old, new in stages]
     if changes:
         text = f"elasticity: a run changes the key buckets of each task first: {', '.join(changes)}"
         yield Finding(text, remedy="stop all containers before that; see docs/guide/elasticity.md")

@@ -18,7 +18,7 @@ from ....planner.plan import Plan, PlannedStage
 from ....planner.planner import plan_on
 from ....planner.settings import Settings
 from ....planner.shown_operators import in_sight
-from ....planner.task_assignment import TaskId
+from ....planner.task_assignment import tasks_in
 from ...data_frames.plan_columns import plan_columns
 from ...files import STANDARD, open_output
 from ...preflight.unsupported import caveats, limitations
@@ -87,11 +87,7 @@ def columns_table(plan: Plan) -> RenderableType:
 
 def _stage_name(stage: PlannedStage) -> str:
     """The name of a stage, and of its first task if the tasks are named otherwise."""
-    return (
-        stage.name
-        if stage.name == stage.id
-        else f"{stage.name} (tasks {TaskId(stage.id, 0, 0, stage.elasticity).name} ...)"
-    )
+    return stage.name if stage.name == stage.id else f"{stage.name} (tasks {tasks_in(stage)[0].name} ...)"
 
 
 def _operators(plan: Plan, stage: PlannedStage) -> RenderableType:

@@ -13,7 +13,7 @@ from msgspec import structs
 from ....dsl.errors import PlanError
 from ....dsl.validation import explain
 from ....planner.plan import Plan, PlannedStage
-from ....planner.task_assignment import StageTasks, TaskId
+from ....planner.task_assignment import TaskId, tasks_in
 from ...kernel.time.bounds import START
 from ...kernel.time.position import Position
 from .checkpoint import Checkpoint, Checkpoints
@@ -92,21 +92,25 @@ def _ends(plan: Plan, stage: PlannedStage, checkpoint: Checkpoint) -> object:
     return {id: end for id, end in fired.items() if end > reached.get(id, START)}
 
 
+def changed_stages(before: Plan, now: Plan) -> list[tuple[PlannedStage, PlannedStage]]:
+    """The stages whose elasticity changes, as they were and as they are to be."""
+    return [(old, new) for old, new in zip(before.stages, now.stages, strict=True) if old.elasticity != new.elasticity]
+
+
 def merged_stages(before: Plan, now: Plan) -> Iterator[PlannedStage]:
     """The stages, as they were before, that are to have fewer key buckets."""
-    return (old for old, new in zip(before.stages, now.stages, strict=True) if old.elasticity > new.elasticity)
+    return (old for old, new in changed_stages(before, now) if old.elasticity > new.elasticity)
 
 
 def _by_number(stage: PlannedStage) -> Iterator[list[TaskId]]:
-    tasks = [*StageTasks(stage.tasks, stage.elasticity).of(stage.id)]
+    tasks = tasks_in(stage)
     return (tasks[at : at + stage.elasticity] for at in range(0, len(tasks), stage.elasticity))
 
 
 def rescaled_numbers(before: Plan, now: Plan) -> Iterator[tuple[list[TaskId], list[TaskId]]]:
     """The tasks of each number of the stages whose elasticity changes, before and now."""
-    for old, new in zip(before.stages, now.stages, strict=True):
-        if old.elasticity != new.elasticity:
-            yield from zip(_by_number(old), _by_number(new), strict=True)
+    for old, new in changed_stages(before, now):
+        yield from zip(_by_number(old), _by_number(new), strict=True)
 
 
 def rescaled(old: Sequence[TaskId], new: Sequence[TaskId], stored: Checkpoints) -> dict[TaskId, Checkpoint]:

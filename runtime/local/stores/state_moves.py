@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from ....planner.plan import Plan
-from ....planner.task_assignment import stages_of
+from ....planner.task_assignment import tasks_in
 from ...kernel.state_backend import Change
 from ...state.contract import TaskStore
 from ..checkpoints import checkpoint as checkpoints
@@ -65,7 +65,7 @@ def moves(plan: Plan, stored: Checkpoints) -> Iterator[Move]:
 def _places(plan: Plan) -> Iterator[tuple[str, str]]:
     """Each operator that keeps state, with each of its tasks."""
     for store in plan.stores:
-        for task in stages_of(plan)[store.stage].of(store.stage):
+        for task in tasks_in(plan.stage(store.stage)):
             yield store.operator, task.name
 
 
