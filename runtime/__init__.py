@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .metrics.http import Metrics
     from .pipeline_frame import to_dataframe
     from .pipeline_reset import reset
+    from .pipeline_scale import scale
     from .report import Progress, Report
     from .reset_step import ResetStep
     from .systems import KafkaSystem, open_system
@@ -32,6 +33,7 @@ __all__ = [
     "open_system",
     "reset",
     "run",
+    "scale",
     "start",
     "to_dataframe",
 ]
@@ -52,6 +54,7 @@ _HOMES = {
     "open_system": ".systems",
     "reset": ".pipeline_reset",
     "run": ".foreground_run",
+    "scale": ".pipeline_scale",
     "start": ".background_run",
     "to_dataframe": ".pipeline_frame",
 }

@@ -31,7 +31,8 @@ class Progress(Struct, frozen=True, kw_only=True):
     present batch. `batch_tasks_done` of `batch_tasks` tasks of the present batch are done, of those jobs that Spark has
     begun for it: 0 of 0 between two batches, None on the local engine and on Spark Connect. `memory` is that of the
     process in bytes, and `process` its id, if metrics are served. `facts` are the samples of all metrics. `warnings`
-    are those of `Report`, so far, and `keyless` its counts.
+    are those of `Report`, so far, and `keyless` its counts. `containers` is the number that the run is to have, 0 where
+    that does not change, and `generation` counts its changes.
 
     >>> def show(progress: Progress) -> None:
     ...     print(f"{progress.phase}: {progress.read} read after {progress.seconds:.0f} s")
@@ -56,6 +57,8 @@ class Progress(Struct, frozen=True, kw_only=True):
     facts: tuple[Sample, ...] = ()
     keyless: dict[str, int] = {}
     warnings: dict[str, str] = {}
+    generation: int = 0
+    containers: int = 0
 
 
 OnProgress = Callable[[Progress], None]

@@ -25,6 +25,7 @@ from .option_values import elasticity_of, named_system, pairs, parsed_count, par
 from .printing import console, print_json, print_last
 from .reset_verb import reset_verb
 from .run_verb import run_verb
+from .scale_verb import scale_verb
 from .settings_file import settings_with
 from .state_verbs import state
 from .stream_verbs import consume_verb, produce_verb
@@ -43,6 +44,7 @@ app = typer.Typer(
 )
 app.add_typer(state)
 app.command("reset")(reset_verb)
+app.command("scale")(scale_verb)
 app.command("produce")(produce_verb)
 app.command("consume")(consume_verb)
 app.command("run")(run_verb)

@@ -293,4 +293,14 @@ Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Perform the reset; without --yes, --all only lists what it would remove.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List what would be removed, and remove nothing.")]
+NewContainers = Annotated[
+    int, typer.Option("--containers", metavar="N", min=1, help="The number of containers that it is to have.")
+]
+RunningSystem = Annotated[
+    str, typer.Option("--system", metavar="URL", help="The system that it runs on: kafka://HOST:PORT.")
+]
+ScaleDryRun = Annotated[bool, typer.Option("--dry-run", help="List the tasks that would move, and change nothing.")]
+ScaleTimeout = Annotated[
+    str, typer.Option("--timeout", metavar="DURATION", help="Go back if tasks have not moved within this time.")
+]
 ResetEngine = Annotated[EngineName, typer.Option(help="The engine whose state it is.")]

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -80,14 +81,20 @@ def run_containers(
             partitions={stream.name: stream.partitions for stream in plan.streams if stream.kind == "source"},
             metrics=None,
         )
-        configs = [_of_container(first, number, metrics) for number in range(containers)]
+        config_of = partial(_of_container, first, metrics)
         with queued_stderr():
             return supervise(
-                pipeline, configs, most_restarts=most_restarts, progress=progress, say=say, starting=starting
+                pipeline,
+                containers,
+                config_of,
+                most_restarts=most_restarts,
+                progress=progress,
+                say=say,
+                starting=starting,
             )
 
 
-def _of_container(first: ChildConfig, number: int, metrics: Address | None) -> ChildConfig:
+def _of_container(first: ChildConfig, metrics: Address | None, number: int) -> ChildConfig:
     address = None if metrics is None else _child_address(metrics, number)
     return replace(first, container=number, metrics=address)
 

@@ -5,13 +5,14 @@ import logging
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
 from msgspec.structs import replace
 
 from ...dsl.errors import ContainerFailed, FluvialError, NoProgressError, SystemProblem
 from ...dsl.pipeline import Pipeline
+from ...dsl.text import plural
 from ..data_warnings.keyless import KeylessWarning
 from ..data_warnings.suspicious_times import LOGGER as TIMES
 from ..preflight.input_streams import LOGGER as STREAMS
@@ -38,17 +39,23 @@ REQUEST_SECONDS = 0.1
 """The time between two looks at whether another thread has asked the run to stop."""
 
 
+ConfigOf = Callable[[int], ChildConfig]
+"""What the container of a number is to run."""
+
+
 def supervise(
     pipeline: Pipeline,
-    configs: Sequence[ChildConfig],
+    containers: int,
+    config_of: ConfigOf,
     *,
     most_restarts: int,
     progress: OnProgress | None,
     say: Say,
     starting: Starting | None = None,
 ) -> Report:
-    """Run a container for each config until all have ended, or until SIGINT or SIGTERM. `say` gets the lines that they
-    print on stderr. `starting` gives what starts them while it is open; by default they are children of this process.
+    """Run so many containers until all have ended, or until SIGINT or SIGTERM. A run that is scaled gets more of them,
+    or fewer. `say` gets the lines that they print on stderr. `starting` gives what starts them while it is open; by
+    default they are children of this process.
 
     Raises `ContainerFailed` for the first one that a restart cannot help, once the others have stopped; or the error
     with which what starts them gives up.
@@ -56,7 +63,7 @@ def supervise(
 
     async def run() -> Report:
         async with starting or nullcontext(start_child) as start:
-            return await Supervisor(pipeline, configs, most_restarts, progress, say, start=start).run()
+            return await Supervisor(pipeline, containers, config_of, most_restarts, progress, say, start=start).run()
 
     require_descriptors_of_loop()
     return asyncio.run(run())
@@ -119,12 +126,13 @@ class _Child:
 
 
 class Supervisor:
-    """Runs one container for each config. `start` starts the process of one."""
+    """Runs containers, as many as the run has at the moment. `start` starts the process of one."""
 
     def __init__(
         self,
         pipeline: Pipeline,
-        configs: Sequence[ChildConfig],
+        containers: int,
+        config_of: ConfigOf,
         most_restarts: int,
         progress: OnProgress | None,
         say: Say,
@@ -132,7 +140,11 @@ class Supervisor:
         start: Start = start_child,
     ) -> None:
         self._pipeline = pipeline.name
-        self._children = [_Child(config, most_restarts) for config in configs]
+        self._config_of = config_of
+        self._most_restarts = most_restarts
+        self._generation, self._containers = 0, containers
+        self._children: list[_Child] = []
+        self._runs: dict[_Child, asyncio.Task[None]] = {}
         self._keyless_warning = KeylessWarning(pipeline)
         self._progress = progress
         self._say = say
@@ -151,7 +163,10 @@ class Supervisor:
         stopping = asyncio.create_task(self._stop_on_request(RUN_CONTROL.get()))
         with self._signals():
             try:
-                await asyncio.gather(*(self._run_with_restarts(child) for child in self._children))
+                self._start_missing()
+                while waits := [run for run in self._runs.values() if not run.done()]:
+                    ended, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.gather(*ended)
             finally:
                 reporting.cancel()
                 stopping.cancel()
@@ -165,6 +180,24 @@ class Supervisor:
         restarts = sum(child.restarted for child in self._children)
         merged = merged_report(self._pipeline, reports, self._clock() - self._started, restarts)
         return replace(merged, warnings={**self._warnings, **merged.warnings})
+
+    def _start_missing(self) -> None:
+        """Start the containers that the run is to have, and that do not run."""
+        for number in range(len(self._children), self._containers):
+            config = replace(self._config_of(number), containers=self._containers)
+            self._children.append(_Child(config, self._most_restarts))
+        for child in self._children[: self._containers]:
+            if child not in self._runs or self._runs[child].done():
+                self._runs[child] = asyncio.create_task(self._run_with_restarts(child))
+
+    def _scale(self, generation: int, containers: int) -> None:
+        """Follow a change of the run, of which containers have told. The latest counts."""
+        if generation > self._generation and containers:
+            if self._generation and containers != self._containers:
+                self._say(f"the run has {plural(containers, 'container')} from now on, in place of {self._containers}")
+            self._generation, self._containers = generation, containers
+            if not self._stop.is_set():
+                self._start_missing()
 
     async def _run_with_restarts(self, child: _Child) -> None:
         """Run a container, and restart it until it has done its part."""
@@ -188,6 +221,8 @@ class Supervisor:
 
     def _receive(self, child: _Child, line: ChildReport) -> None:
         child.receive(line, self._clock())
+        if line.progress is not None:
+            self._scale(line.progress.generation, line.progress.containers)
         report = line.progress or line.report
         for subject, text in report.warnings.items() if report is not None else ():
             if subject not in self._warnings:
@@ -196,7 +231,8 @@ class Supervisor:
 
     def _is_over(self, child: _Child, code: int) -> bool:
         """Whether a container that has ended is not to be restarted."""
-        if code == 0 and (child.config.until != "stopped" or self._stop.is_set()):
+        leaves = child.config.container >= self._containers
+        if code == 0 and (child.config.until != "stopped" or self._stop.is_set() or leaves):
             return True
         if self._stop.is_set():
             # Codes of a container that had not begun, that ended itself, and that was killed, perhaps by its watchdog.
@@ -311,7 +347,7 @@ class Supervisor:
             if self._progress is None:
                 continue
             running = sum(child.alive and not child.waits for child in self._children)
-            phase = f"{running} of {len(self._children)} containers"
+            phase = f"{running} of {self._containers} containers"
             parts = [child.total_progress() for child in self._children]
             self._progress(merged_progress(parts, phase, self._clock() - self._started))
 

@@ -3,24 +3,28 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from ...dsl.errors import NoProgressError
 from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
+from ...planner.task_assignment import stages_of, tasks_of
 from ..preflight.input_streams import InputStreamMonitor
 from ..process.machine import THIS_MACHINE, Machine
 from ..process.signals import DRAIN_SECONDS
-from ..report import Report, sums
+from ..report import Report
 from ..systems.contract import Consumer, RecordBatch, StreamPartition
 from .background_work import Steps, run_steps, run_steps_in_threads
 from .commit.contract import Commits
 from .container_inputs import ContainerInputs
 from .coordination.membership import PlaceGuard
 from .coordination.wait_messages import WaitReporter
-from .observe.progress import ProgressReporter
+from .handover.task_moves import MOVING_SECONDS, TaskMoves
+from .observe.progress import ProgressReporter, report_of
 from .slices import SLICE_SECONDS, Slice
 from .task import LocalTask
+from .task_metrics import TaskMetrics
 
 IDLE_SECONDS = 0.005
 """Pause of a container without work, unless records arrive."""
@@ -58,10 +62,9 @@ class Container:
         guard: PlaceGuard | None = None,
         machine: Machine = THIS_MACHINE,
         inputs: InputStreamMonitor | None = None,
+        moves: TaskMoves | None = None,
     ) -> None:
         self._plan = plan
-        self._tasks = tasks
-        self._reading = ContainerInputs(plan, tasks)
         self._consumer = consumer
         self._commits = commits
         self._settings = settings
@@ -69,21 +72,33 @@ class Container:
         self._stop = stop
         self._reporter = reporter
         self._clock, self._wall, self._sleep = machine.clock, machine.wall, machine.sleep
-        self._clocked = [task for task in tasks if task.program.clocked]
         self._guard = guard
+        self._moves = moves
         self._inputs = inputs
         self._others = guard is not None and guard.membership.containers > 1
         limit = None if ends is None else settings.stall_timeout.total_seconds()
         self._wait_reporter = WaitReporter(guard if self._others else None, limit, machine.clock)
         self._interval = settings.interval(seen_early=commits.early and not commits.together).total_seconds()
         self._started = self._moved_at = self._fed_at = self._worked_at = machine.clock()
-        self._next_commit = {task.name: self._started + self._interval for task in tasks}
+        self._next_commit: dict[str, float] = {}
         self._next_check = self._started + CHECK_SECONDS
         self._draining: set[str] = set()
         self._resumed = any(not task.new for task in tasks)
-        self._asynchronous = any(task.program.asynchronous for task in tasks)
-        self._slices = {task.name: Slice() for task in tasks}
+        self._slices: dict[str, Slice] = {}
         self._sliced = False
+        self._left: list[TaskMetrics] = []
+        self._have(tasks)
+
+    def _have(self, tasks: list[LocalTask]) -> None:
+        """Run these tasks from now on."""
+        self._tasks = tasks
+        self._reading = ContainerInputs(self._plan, tasks)
+        self._clocked = [task for task in tasks if task.program.clocked]
+        self._asynchronous = any(task.program.asynchronous for task in tasks)
+        due = self._clock() + self._interval
+        self._next_commit = {task.name: self._next_commit.get(task.name, due) for task in tasks}
+        self._slices = {task.name: self._slices.get(task.name, Slice()) for task in tasks}
+        self._draining &= self._next_commit.keys()
 
     async def run(self) -> Report:
         """Run to the end, and commit what was processed."""
@@ -91,16 +106,18 @@ class Container:
         self._sliced = True
         patience = 0.0
         try:
-            while not self._stop() and not self.finished:
+            while not self._stop() and not self.finished and not self._is_over():
                 moved = await run_steps_in_threads(self._turn(patience), self._calling)
                 patience = await self._pause(moved)
             await self._finish()
             done = self.finished
         finally:
+            if self._moves is not None:
+                self._moves.close()
             for task in self._tasks:
                 task.close()
-        self._reporter.done(self._tasks)
-        if done and self._guard is not None:
+        self._reporter.done(self._tasks, self._left)
+        if self._guard is not None and (done or self._is_over()):
             self._guard.announce("done")
         # On brokers the next start trims: they remove records some time after the request.
         if not self._commits.early:
@@ -208,7 +225,7 @@ class Container:
         due = [task for task in self._tasks if self._is_due(task, now, starved=task.name not in fed)]
         if due and self._commits.together:
             due = self._tasks
-        waiting = [task for task in due if task.drains and task.view.busy]
+        waiting = [task for task in due if (task.drains or task.leaves) and task.view.busy]
         self._draining.update(task.name for task in waiting)
         if waiting and self._commits.together:
             self._draining.update(task.name for task in due)
@@ -220,7 +237,7 @@ class Container:
         return (yield from self._commit(ready))
 
     def _is_due(self, task: LocalTask, now: float, *, starved: bool) -> bool:
-        if task.name in self._draining or now >= self._next_commit[task.name]:
+        if task.name in self._draining or task.leaves or now >= self._next_commit[task.name]:
             return True
         if task.commit_is_large:
             return True
@@ -248,14 +265,41 @@ class Container:
         for (task, _), result in zip(ready, results, strict=True):
             task.committed(result)
         self._reporter.commit.add(self._clock() - began)
+        self._part_with([task for task, commit in ready if commit.leaves])
         return True
+
+    def _part_with(self, tasks: list[LocalTask]) -> None:
+        """Run these tasks no more: with their last commit another container has them."""
+        if not tasks:
+            return
+        for task in tasks:
+            self._left.append(task.metrics())
+            task.close()
+            task.setup.store.close()
+        self._change_tasks([task for task in self._tasks if task not in tasks])
+
+    def _change_tasks(self, tasks: list[LocalTask]) -> None:
+        self._have(tasks)
+        self._consumer.assign(self._reading.positions)
+
+    def _move(self, moves: TaskMoves) -> None:
+        """Take over tasks, and let those leave that another container is ready for."""
+        gained = moves.gained(self._tasks)
+        if gained:
+            order = {task: at for at, task in enumerate(tasks_of(stages_of(self._plan)))}
+            self._change_tasks(sorted([*self._tasks, *gained], key=lambda task: order[task.name]))
+        moves.leave(self._tasks)
+
+    def _is_over(self) -> bool:
+        """Whether this container is one too many after a change, and has given its tasks to others."""
+        return self._moves is not None and self._moves.is_over(self._next_commit)
 
     def commit_ready(self) -> bool:
         """Commit the tasks that need not wait for asynchronous calls. Returns whether any has changed."""
         waiting = [task for task in self._tasks if task.drains and task.view.busy]
         if waiting and self._commits.together:
             return False
-        return run_steps(self._commit(task for task in self._tasks if task not in waiting))
+        return run_steps(self._commit([task for task in self._tasks if task not in waiting]))
 
     async def _pause(self, moved: bool) -> float:
         """Yield to the event loop. Returns how many seconds the next poll may wait for records."""
@@ -293,6 +337,11 @@ class Container:
         if moved:
             self._worked_at = now
         self._check_stall(now, moved)
+        if self._moves is not None and self._guard is not None:
+            if self._moves.moving:
+                yield partial(self._guard.check, MOVING_SECONDS)
+            self._move(self._moves)
+            self._reporter.size = self._moves.size
         if now >= self._next_check:
             self._next_check = now + CHECK_SECONDS
             if self._inputs is not None:
@@ -300,7 +349,7 @@ class Container:
             if self._guard is not None:
                 yield self._guard.check
                 self._wait_reporter.report(now, self._worked_at)
-        self._reporter.running(self._tasks)
+        self._reporter.running(self._tasks, self._left)
 
     def _check_stall(self, now: float, moved: bool) -> None:
         """Raise NoProgressError if the container has had work for `stall_timeout` and has made no progress."""
@@ -341,19 +390,10 @@ class Container:
 
     def report(self) -> Report:
         """The report of the run so far."""
-        tasks = [task.metrics() for task in self._tasks]
-        return Report(
-            pipeline=self._plan.name,
-            engine="local",
-            seconds=self._clock() - self._started,
-            checkpoints=sum(task.commits for task in tasks),
-            restored=self._reporter.restored[0],
-            restore_seconds=self._reporter.restored[1],
+        return report_of(
+            self._plan,
+            [*(task.metrics() for task in self._tasks), *self._left],
+            self._clock() - self._started,
+            self._reporter,
             resumed=self._resumed,
-            read=sums(task.processed for task in tasks),
-            written=sums(task.written for task in tasks),
-            late=sums(task.late for task in tasks),
-            failed=sums(task.failed for task in tasks),
-            keyless=sums(task.keyless for task in tasks),
-            warnings=self._reporter.warnings,
         )

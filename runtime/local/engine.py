@@ -36,13 +36,16 @@ from .checkpoints.border_compatibility import refuse_changed_borders
 from .checkpoints.checkpoint import checkpoints_in
 from .checkpoints.migration import kept_states, refuse_recreated
 from .checkpoints.rescaled import plan_before
-from .commit.changelog_commit import ChangelogCommit, OnRestore, ignore_restore
+from .commit.changelog_commit import ChangelogCommit
 from .commit.contract import Commits
+from .commit.restore import OnRestore, ignore_restore
 from .commit.two_phase_commit import TwoPhaseCommit
 from .container import Container
 from .coordination.membership import ContainerId, Membership, PlaceGuard, join
+from .handover.owners import owned_by, owners_of
+from .handover.task_moves import task_moves
 from .observe.progress import ProgressReporter
-from .open_tasks import make_tasks
+from .open_tasks import open_tasks
 from .rescaling import refuse_other_elasticity, rescale
 from .stores.alignment import CommittedLog
 from .stores.survey import missing_stores
@@ -175,7 +178,11 @@ def _open_container(
     loop.begin()
     stack.callback(loop.end)
     resources = OpenResources(loop.run, settings.stall_timeout, stopping=stop)
-    tasks = make_tasks(shared, system, admin, stack, member.tasks, resources)
+    own, follows = member.tasks, member.ends is None and isinstance(system, ProducingSystem)
+    if guard.assignment is not None and guard.assignment.epoch:
+        # Once the commits are open: no earlier process of this container can hand a task over any more.
+        own = owned_by(member.container, owners_of(guard.assignment, checkpoints_in(system, plan.name)))
+    tasks, opener = open_tasks(shared, system, admin, stack, own, resources, may_get_more=follows)
     consumer = system.consumer()
     stack.callback(consumer.close)
     open_sinks(plan, stack, loop.run, settings.stall_timeout)
@@ -191,6 +198,7 @@ def _open_container(
         guard=guard,
         machine=machine,
         inputs=inputs,
+        moves=task_moves(guard, opener, system, machine) if isinstance(system, ProducingSystem) and follows else None,
     )
 
 
@@ -205,6 +213,7 @@ def _run_context(
         asyncio.sleep,
         container=member.container,
         generation=member.generation,
+        began=member.began,
         identities=inputs.identities,
         catches_up=member.catches_up,
     )

@@ -1,8 +1,8 @@
 """Opens the tasks of a container: each with its program, its store and its inputs, at its last commit."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
 
@@ -33,6 +33,39 @@ OffsetsOf = Callable[[str], list[int]]
 """Returns the offsets of a stream, by partition."""
 
 
+@dataclass(frozen=True, slots=True)
+class TaskOpener:
+    """Opens tasks of a run, one by one: those that it begins with, and those that other containers hand over."""
+
+    run: RunContext
+    system: System
+    admin: Admin
+    programs: Mapping[str, Program]
+    latest: frozenset[str]
+
+    def prepare(self, task: str) -> TaskSetup:
+        """A task with its store, which whoever asks for it has to close."""
+        id = TaskId.parse(task)
+        return _setup(self.run.plan, self.run.plan.stage(id.stage), id, keeps_more=False, open_store=self.open_store)
+
+    def open_store(self, task: str) -> TaskStore:
+        """The store of a task."""
+        return store_for(self.run.plan, task, self.system, self.run.settings, self.run.container)
+
+    def open(self, setup: TaskSetup, checkpoint: Checkpoint) -> LocalTask:
+        """A task that goes on from a checkpoint, of which its store has the state."""
+        return self.open_all([(setup, checkpoint)])[0]
+
+    def open_all(self, tasks: Iterable[tuple[TaskSetup, Checkpoint]]) -> list[LocalTask]:
+        """Tasks that go on from their checkpoints."""
+        starts, ends = cache(self.admin.starts), cache(self.admin.ends)  # tasks of a stage need the same offsets
+        opened = []
+        for setup, checkpoint in tasks:
+            queues = InputQueues(_queues(self.run.plan, setup, checkpoint, starts, ends, self.latest))
+            opened.append(LocalTask(self.run, self.programs[setup.stage], setup, checkpoint, queues))
+        return opened
+
+
 def make_tasks(
     run: RunContext,
     system: System,
@@ -43,19 +76,31 @@ def make_tasks(
 ) -> list[LocalTask]:
     """Open the tasks of a plan, or those of a container (`own`), each at its last commit, and the resources of their
     operators; `stack` closes them."""
+    return open_tasks(run, system, admin, stack, own, resources)[0]
+
+
+def open_tasks(
+    run: RunContext,
+    system: System,
+    admin: Admin,
+    stack: ExitStack,
+    own: Collection[str] | None = None,
+    resources: OpenResources | None = None,
+    *,
+    may_get_more: bool = False,
+) -> tuple[list[LocalTask], TaskOpener]:
+    """What `make_tasks` does, and what opens more of them. Where other containers may hand over tasks of any stage
+    (`may_get_more`), the resources of all stages are opened."""
     plan, settings = run.plan, run.settings
     written = _written_between(plan, admin)
     stored = checkpoints_in(system, plan.name)
     if written and not stored:
         raise _another_wrote(plan, written)
     programs = _programs(plan, record_limits(plan, admin), {} if resources is None else resources.clients)
-
-    def open_store(task: str) -> TaskStore:
-        return store_for(plan, task, system, settings, run.container)
-
+    opener = TaskOpener(run, system, admin, programs, _begun_at_ends(plan, settings, stored))
     # Before the stores are opened: only one process at a time can open the store that state is moved to.
-    run.commits.move_states(open_store)
-    setups = _setups(run, stored, own, open_store, stack)
+    run.commits.move_states(opener.open_store)
+    setups = _setups(run, stored, own, opener.open_store, stack)
     aligned = run.commits.align(setups, stored)
     checkpoints = run.commits.resume(setups, migrate_checkpoints(plan, setups, aligned))
     # A store may have been written after the checkpoints that were checked before.
@@ -64,19 +109,15 @@ def make_tasks(
     # So may messages between stages: a commit that was cut off is published now.
     refuse_changed_borders(plan, system, aligned)
     run = replace(run, border_schemas=next_border_schemas(plan, last_border_schemas(aligned.values())))
+    opener = replace(opener, run=run)
     # As late as may be: to restore state may take long, and the event loop stands still meanwhile.
     if resources is not None:
-        _open_resources(resources, plan, {setup.stage for setup in setups}, programs, stack)
-    starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage need the same offsets
-    latest = _begun_at_ends(plan, settings, stored)
-    tasks = []
-    for setup in setups:
-        checkpoint = checkpoints[setup.name]
-        queues = InputQueues(_queues(plan, setup, checkpoint, starts, ends, latest))
-        task = LocalTask(run, programs[setup.stage], setup, checkpoint, queues)
+        stages = {stage.id for stage in plan.stages} if may_get_more else {setup.stage for setup in setups}
+        _open_resources(resources, plan, stages, programs, stack)
+    tasks = opener.open_all((setup, checkpoints[setup.name]) for setup in setups)
+    for task in tasks:
         stack.callback(task.close)
-        tasks.append(task)
-    return tasks
+    return tasks, opener
 
 
 def _open_resources(
@@ -112,7 +153,9 @@ def _setups(
             if own is None or task.name in own:
                 # Operators that the plan no longer has may come back: their state stays in the store.
                 keeps_more = not run.commits.early and task.name in stored and bool(stored[task.name].states)
-                setups.append(_setup(run.plan, stage, task, keeps_more, open_store, stack))
+                setup = _setup(run.plan, stage, task, keeps_more=keeps_more, open_store=open_store)
+                stack.callback(setup.store.close)
+                setups.append(setup)
     return setups
 
 
@@ -120,13 +163,12 @@ def _setup(
     plan: Plan,
     stage: PlannedStage,
     task: TaskId,
+    *,
     keeps_more: bool,
     open_store: Callable[[str], TaskStore],
-    stack: ExitStack,
 ) -> TaskSetup:
     stores = [store for store in plan.stores if store.stage == stage.id]
     store = open_store(task.name) if stores or keeps_more else MemoryStore()
-    stack.callback(store.close)
     return TaskSetup(
         name=task.name,
         stage=stage.id,

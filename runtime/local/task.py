@@ -23,7 +23,7 @@ from ..output_routes import MOST_IN_SINKS
 from ..systems.contract import StreamPartition
 from ..systems.provisioning import tables_by_stream
 from .border_progress import BorderProgress
-from .checkpoints.checkpoint import Checkpoint
+from .checkpoints.checkpoint import Checkpoint, Owner
 from .commit.contract import Commits, Committed, TaskCommit
 from .input_queue import InputQueue, InputQueues
 from .output_router import Router
@@ -45,6 +45,7 @@ class RunContext:
     gate: Gate | None = None
     container: int = 0
     generation: int = 0
+    began: int = 0
     identities: Mapping[str, str] = field(default_factory=dict)
     border_schemas: Mapping[str, BorderSchema] = field(default_factory=dict)
     catches_up: bool = False
@@ -93,6 +94,9 @@ class LocalTask:
         self._borders = BorderProgress(run.plan, stage, self._work.progress, control)
         self._commits = 0
         self._resumed = False
+        moved = checkpoint.owner is not None and checkpoint.owner[0] == run.began
+        self._owner = checkpoint.owner if moved else None
+        self._next_owner: Owner | None = None
         # This may fire windows, whose outputs are routed at once: it must come last.
         self._work.inputs.end_again()
 
@@ -231,6 +235,16 @@ class LocalTask:
                 moved = True
         return moved
 
+    def leave_to(self, owner: Owner | None) -> None:
+        """With the next commit the task leaves to another container; None: it stays. Nothing is to be processed after
+        that commit."""
+        self._next_owner = owner
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the next commit is the last one here, after which another container has the task."""
+        return self._next_owner is not None
+
     def close(self) -> None:
         """Cancel the asynchronous calls in flight."""
         with suppress(RuntimeError):  # the loop is closed: calls that ignored their cancellation ended with it
@@ -272,7 +286,7 @@ class LocalTask:
         if same and not reported and not self._router.unflushed and not self._work.state.changed:
             return None
         self._router.flush()
-        return TaskCommit(self.setup, now, self._work.state.changes(), self._staged)
+        return TaskCommit(self.setup, now, self._work.state.changes(), self._staged, leaves=self.leaves)
 
     def _next_checkpoint(self) -> Checkpoint:
         last, position = self._last, self._position()
@@ -290,6 +304,7 @@ class LocalTask:
             identities=last.identities | identities,
             tables=(last.tables or {}) | {id: offsets[stream] for id, stream in self._tables.items()},
             borders=self._border_schemas,
+            owner=self._next_owner or self._owner,
         )
 
     def _position(self) -> Position:

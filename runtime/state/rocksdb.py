@@ -61,6 +61,7 @@ class RocksStore:
         self._folder = folder
         self._buffer_bytes, self._cache_bytes = buffer_bytes, cache_bytes
         self._spare = spare
+        self._closed = False
         self._damaged = folder.parent / f"{folder.name}.damaged"
         try:
             make_folder(folder)
@@ -219,8 +220,11 @@ class RocksStore:
         return SystemProblem(explain(problem, expected, remedy, self._folder))
 
     def close(self) -> None:
-        """Close the folder. It never raises, so that it hides no earlier error. A failed close loses nothing: RocksDB's
-        own log has all writes."""
+        """Close the folder, unless it is closed. It never raises, so that it hides no earlier error. A failed close
+        loses nothing: RocksDB's own log has all writes."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             self._db.close()
         except Exception as error:

@@ -74,7 +74,7 @@ CHOSEN: Sequence[tuple[str, Guarantee, int, list[Kill]]] = (
         [
             Kill("after ChangelogCommit._produce_changes", 4, 0, False),
             Kill("before ChangelogCommit._write_stores", 2, 0, False),
-            Kill("during changelog_commit.replay", 0, 0, True),
+            Kill("during restore.replay", 0, 0, True),
             Kill("before KafkaRecordProducer.commit", 3, 0, False),
         ],
     ),

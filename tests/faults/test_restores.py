@@ -15,7 +15,7 @@ from faults.mortal import Order, obey
 from fluvial.dsl import SystemProblem
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime.local.commit import changelog
-from fluvial.runtime.local.commit import changelog_commit as sent
+from fluvial.runtime.local.commit import restore as restoring
 from fluvial.runtime.systems.contract import Consumer
 from kafka.broker import Broker
 
@@ -58,7 +58,7 @@ def restored() -> Iterator[list[int]]:
         replay(consumer, spans, both)
         assert left == 0, "marks of transactions take offsets too"
 
-    with patch.object(sent, "replay", noting):
+    with patch.object(restoring, "replay", noting):
         yield numbers
 
 

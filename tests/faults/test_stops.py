@@ -84,7 +84,7 @@ CHOSEN = (
     "before KafkaRecordProducer.ends",
     "before KafkaRecordProducer.commit",
     "before ChangelogCommit.resume",
-    "during changelog_commit.replay",
+    "during restore.replay",
     "before Coordinator.write",
     "before visitor_sessions.parse_access_log",
 )

@@ -14,7 +14,7 @@ from fluvial.dsl import Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
-from fluvial.runtime.local.coordination.membership import transactional_ids
+from fluvial.runtime.local.coordination.membership import transactional_id
 from kafka.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -71,7 +71,7 @@ def test_a_container_whose_transaction_the_brokers_ended_is_not_taken_for_replac
     write(system, {"in": [[(None, b"a", 0, ())]]})
 
     def stand_still(word: str) -> str:
-        system.record_producer(*transactional_ids("p", 1, 1)).close()
+        system.record_producer(transactional_id("p", 1, 0)).close()
         return word
 
     pipeline = Pipeline("p")

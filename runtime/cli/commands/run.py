@@ -27,7 +27,7 @@ from ...preflight.requirements import check_requirements
 from ...process.signals import unwinding
 from ...report import OnProgress, Report
 from ...systems import DEFAULT_SYSTEM, LogSystem, open_system
-from ...systems.contract import System
+from ...systems.contract import ProducingSystem, System
 from ...systems.reads import read_to_ends
 from ..option_values import wrong_option
 from .input_files import EVERY_STREAM, encoding_of, reading_of
@@ -72,7 +72,11 @@ class RunOptions:
     @property
     def supervises(self) -> bool:
         """Whether the run starts its containers, in other processes than this one."""
-        return self.on is not None or ((self.containers or 1) > 1 and self.container_id is None)
+        if self.on is not None:
+            return True
+        # With one on Kafka, too: such a run can get more of them.
+        scalable = self.stops == "stopped" and isinstance(self.system, ProducingSystem)
+        return self.container_id is None and (self.containers or 0) > (0 if scalable else 1)
 
     @property
     def temporary(self) -> bool:

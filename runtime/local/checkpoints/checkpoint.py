@@ -32,6 +32,10 @@ _WRITTEN = (
 the others, as they did before it was a record of its own."""
 
 
+Owner = tuple[int, int]
+"""The container that a task was handed over to: the generation in which its containers were started, and its number."""
+
+
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """The point from which a task resumes.
 
@@ -45,6 +49,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     - `tables`: for each table the offset up to which it has read its stream, since the stream may be read on without
       the table; None in checkpoints of versions that did not store it.
     - `borders`: the schemas of the intermediate streams that the task writes.
+    - `owner`: the container that has the task now, if it has got another one while the containers ran: the generation
+      in which these were started, and the number of the container.
     """
 
     version: int = VERSION
@@ -58,6 +64,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     identities: dict[str, str] = {}
     tables: dict[str, int] | None = None
     borders: dict[str, BorderSchema] = {}
+    owner: Owner | None = None
 
     @property
     def blank(self) -> bool:
@@ -96,7 +103,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
     """A checkpoint as JSON, with its fields in the order in which versions have added them."""
     position = {one.encode_name: getattr(checkpoint.position, one.name) for one in _FIELDS}
     values = structs.asdict(checkpoint) | position
-    return json.encode({name: values[name] for name in _WRITTEN})
+    written = {name: values[name] for name in _WRITTEN}
+    return json.encode(written if checkpoint.owner is None else {**written, "owner": checkpoint.owner})
 
 
 def decode(data: bytes, task: str) -> Checkpoint:

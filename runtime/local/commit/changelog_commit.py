@@ -4,42 +4,22 @@ too."""
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace as replace_range
-from functools import partial
 from itertools import chain
 
-from msgspec import json
 from msgspec.structs import replace
 
-from ....dsl.errors import SystemProblem
 from ....dsl.message import Record
-from ....dsl.validation import explain
 from ....planner.stream_names import checkpoints as checkpoints_of
 from ...kernel.state_backend import Change
 from ...state.contract import TaskStore
 from ...systems.contract import ProducingSystem, RecordProducer, StreamPartition
 from ..background_work import Steps
-from ..checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in, decode, encode, is_ahead
+from ..checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in, encode
 from ..stores.store_keys import CHECKPOINT, META
 from ..task_setup import TaskSetup
-from .changelog import ChangelogOffsets, ChangelogRange, change_records, replay, undo_records
+from .changelog import ChangelogRange, change_records, undo_records
 from .contract import Committed, TaskCommit
-
-_ORIGIN, _USED = b"origin", b"used"
-STALE_MS = 5 * 24 * 3600 * 1000
-"""A store that was not used for that long is rebuilt. Changelogs keep deletions for 7 days."""
-
-SHARED_SECONDS = 60.0
-"""How long a start waits for transactions of other containers that are open on its changelogs."""
-SHARED_PAUSE_SECONDS = 0.2
-
-OnRestore = Callable[[int, int], None]
-"""Called with (records restored, offsets of changelogs still to be read): first before any record, then after each
-batch."""
-
-
-def ignore_restore(restored: int, left: int) -> None:
-    """The default `OnRestore`: nobody is told how far a restore has come."""
+from .restore import OnRestore, StoreRestorer, ignore_restore
 
 
 class ProducedOutputs:
@@ -88,9 +68,8 @@ class ChangelogCommit:
         self._system = system
         self._admin = system.admin()
         self._producer = producer
-        self._on_restore = on_restore
+        self._restorer = StoreRestorer(system, on_restore, clock, sleep)
         self._read_offsets: dict[StreamPartition, dict[str, int]] = {}
-        self._clock, self._sleep = clock, sleep
         self._group_offsets = group_offsets
         if self.together:
             producer.begin()
@@ -105,84 +84,11 @@ class ChangelogCommit:
 
     def resume(self, setups: Sequence[TaskSetup], checkpoints: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
         """Restore from the changelogs each store that is behind its checkpoint; return the checkpoint of each task."""
-        resumed = {setup.name: checkpoints.get(setup.name, Checkpoint()) for setup in setups}
-        stateful = [setup for setup in setups if setup.stateful]
-        streams = {stream for setup in stateful for stream in setup.changelogs.values()}
-        changelogs = {stream: ChangelogOffsets(self._admin, stream) for stream in streams}
-        self._wait_for_shared(stateful, resumed, changelogs)
-        behind: list[ChangelogRange] = []
-        beyond: list[ChangelogRange] = []
-        for setup in stateful:
-            own = self._stored_checkpoint(setup, _origin(setup, changelogs), resumed[setup.name])
-            # The store has schemas of state that the checkpoint may lack.
-            resumed[setup.name] = replace(resumed[setup.name], states={**own.states, **resumed[setup.name].states})
-            for operator, stream in setup.changelogs.items():
-                missing = _behind(setup, operator, changelogs[stream], own, resumed[setup.name])
-                behind.append(missing)
-                if not resumed[setup.name].atomic:
-                    end = changelogs[stream].ends[setup.number]
-                    beyond.append(replace_range(missing, start=missing.end, end=end))
-        self._restore(behind)
-        # Not before the restore: one that is cut off begins again where the store's own checkpoint ends.
-        for setup in stateful:
-            data = encode(resumed[setup.name])
-            setup.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, _origin(setup, changelogs)), self._last_use()])
+        resumed, beyond = self._restorer.restore(setups, checkpoints)
         if not self.together:
+            stateful = [setup for setup in setups if setup.stateful]
             resumed.update(self._repair(beyond, stateful, resumed))
         return resumed
-
-    def _wait_for_shared(
-        self,
-        setups: Sequence[TaskSetup],
-        resumed: Mapping[str, Checkpoint],
-        changelogs: dict[str, ChangelogOffsets],
-    ) -> None:
-        """Wait until readers see the changelogs up to the checkpoints. Where key buckets share a partition, an open
-        transaction of another container hides what was committed behind its first record, until it commits."""
-        until = self._clock() + SHARED_SECONDS
-        shared = [setup for setup in setups if setup.elasticity > 1]
-        for setup in shared:
-            for operator, stream in setup.changelogs.items():
-                end = resumed[setup.name].changelogs.get(operator, 0)
-                while changelogs[stream].ends[setup.number] < end and self._clock() < until:
-                    self._sleep(SHARED_PAUSE_SECONDS)
-                    changelogs[stream] = ChangelogOffsets(self._admin, stream)
-
-    def _stored_checkpoint(self, setup: TaskSetup, origin: bytes, committed: Checkpoint) -> Checkpoint:
-        """The checkpoint in a store, which is emptied if it cannot catch up to the `committed` one."""
-        data = setup.store.get(META, CHECKPOINT)
-        usable = setup.store.get(META, _ORIGIN) == origin and not committed.blank and self._is_fresh(setup)
-        own = decode(data, setup.name) if usable and data is not None else Checkpoint()
-        if is_ahead(own, committed):
-            own = Checkpoint()  # it belongs to a transaction that was not committed
-        if own.blank:
-            setup.store.clear()
-        return own
-
-    def _last_use(self) -> Change:
-        """The entry with the time at which the store was last up to date with its changelogs."""
-        return META, _USED, b"%d" % self._now()
-
-    def _is_fresh(self, setup: TaskSetup) -> bool:
-        """Whether the changelogs still hold every deletion since the store was last used."""
-        used = setup.store.get(META, _USED)
-        return used is not None and self._now() - int(used) < STALE_MS
-
-    def _restore(self, ranges: Sequence[ChangelogRange]) -> None:
-        left = sum(span.end - span.start for span in ranges)
-        if not left:
-            return
-        restored = 0
-        self._on_restore(restored, left)
-
-        def on_batch(records: int, passed: int) -> None:
-            nonlocal restored, left
-            restored += records
-            left -= passed
-            self._on_restore(restored, left)
-
-        with closing(self._system.consumer(committed=True)) as consumer:
-            replay(consumer, ranges, on_batch)
 
     def _repair(
         self, beyond: Sequence[ChangelogRange], setups: Sequence[TaskSetup], resumed: Mapping[str, Checkpoint]
@@ -196,7 +102,7 @@ class ChangelogCommit:
             return {}
         self._producer.begin()
         with closing(self._system.consumer(committed=True)) as consumer:
-            for (stream, partition), records in undo_records(consumer, ranges, self._now()):
+            for (stream, partition), records in undo_records(consumer, ranges, self._restorer.now()):
                 self._producer.send(stream, partition, records)
         self._producer.flush()
         ends = self._producer.ends([span.place for span in ranges])
@@ -232,25 +138,27 @@ class ChangelogCommit:
         if self.together:
             self._producer.begin()
         if self._group_offsets:
-            self._report_offsets(setups, done)
+            self._report_offsets(commits, done)
         return [Committed(done[one.setup.name], one.staged_outputs) for one in commits]
 
-    def _report_offsets(self, setups: Sequence[TaskSetup], done: Mapping[str, Checkpoint]) -> None:
+    def _report_offsets(self, commits: Sequence[TaskCommit], done: Mapping[str, Checkpoint]) -> None:
         """Report the offsets of inputs to the consumer group: of each partition the least offset of the stages that
-        read it."""
-        for setup in setups:
+        read it. Those of tasks that leave are reported by their next container."""
+        for setup in (one.setup for one in commits):
             for stream in setup.inputs:
                 offset = done[setup.name].offsets.get(stream, 0)
                 self._read_offsets.setdefault((stream, setup.number), {})[setup.name] = offset
-        self._admin.report_offsets(
-            self._pipeline, {place: min(offsets.values()) for place, offsets in self._read_offsets.items()}
-        )
+        own = {place: offsets for place, offsets in self._read_offsets.items() if offsets}
+        self._admin.report_offsets(self._pipeline, {place: min(offsets.values()) for place, offsets in own.items()})
+        for setup in (one.setup for one in commits if one.leaves):
+            for stream in setup.inputs:
+                del self._read_offsets[stream, setup.number][setup.name]
 
     def _produce_changes(self, setup: TaskSetup, changes: Sequence[Change]) -> list[StreamPartition]:
         """Produce the changes of a task to its changelogs. Returns the partitions that got records."""
         places = {operator: (stream, setup.number) for operator, stream in setup.changelogs.items()}
         sent = set()
-        for operator, records in change_records(changes, setup.store, self._now()):
+        for operator, records in change_records(changes, setup.store, self._restorer.now()):
             self._producer.send(*places[operator], records)
             sent.add(places[operator])
         return sorted(sent)
@@ -263,16 +171,15 @@ class ChangelogCommit:
 
     def _write(self, setup: TaskSetup, checkpoint: bytes, changes: Sequence[Change]) -> None:
         """Write changes of state to a task's store, and the checkpoint that counts them, in one write."""
-        setup.store.write(chain(changes, [(META, CHECKPOINT, checkpoint), self._last_use()]))
+        setup.store.write(chain(changes, [(META, CHECKPOINT, checkpoint), self._restorer.last_use()]))
 
     def _send_checkpoints(self, tasks: Mapping[str, Checkpoint]) -> dict[str, bytes]:
         """Send the checkpoints of tasks, by name; returns their bytes."""
         data = {name: encode(now) for name, now in tasks.items()}
-        self._producer.send(self._stream, 0, [(name.encode(), value, self._now(), ()) for name, value in data.items()])
+        self._producer.send(
+            self._stream, 0, [(name.encode(), value, self._restorer.now(), ()) for name, value in data.items()]
+        )
         return data
-
-    def _now(self) -> int:
-        return int(self._clock() * 1000)
 
     def checkpoints(self) -> Checkpoints:
         """The last checkpoints in the stream of checkpoints."""
@@ -288,29 +195,3 @@ def _with_ends(checkpoint: Checkpoint, setup: TaskSetup, ends: Mapping[StreamPar
     places = {operator: (stream, setup.number) for operator, stream in setup.changelogs.items()}
     news = {operator: ends[place] for operator, place in places.items() if place in ends}
     return replace(checkpoint, changelogs={**checkpoint.changelogs, **news}) if news else checkpoint
-
-
-def _origin(setup: TaskSetup, changelogs: Mapping[str, ChangelogOffsets]) -> bytes:
-    """The identities of the changelogs that a store is a copy of. A changelog that was deleted and created again has
-    another identity."""
-    return json.encode({operator: changelogs[stream].identity for operator, stream in setup.changelogs.items()})
-
-
-def _behind(
-    setup: TaskSetup, operator: str, log: ChangelogOffsets, own: Checkpoint, target: Checkpoint
-) -> ChangelogRange:
-    """The range of a changelog that a store lacks; raises SystemProblem where the changelog lacks it too."""
-    first, last = log.starts[setup.number], log.ends[setup.number]
-    end = target.changelogs.get(operator, first)
-    start = max(first, own.changelogs.get(operator, first))
-    if start < end and last < end:
-        wrong = (
-            f"the changelog {log.stream!r} ends at offset {last} of partition {setup.number}, and the checkpoint of "
-        )
-        wrong += f"task {setup.name} needs it up to {end}"
-        remedy = "bring the stream back, or start over without its state: fluvial reset --state " + operator
-        raise SystemProblem(
-            explain(wrong, "the changelog that was written with the checkpoint", remedy, f"changelog {log.stream}")
-        )
-    owns = None if setup.elasticity == 1 else partial(setup.owns, operator)
-    return ChangelogRange(setup.store, operator, (log.stream, setup.number), start, max(start, end), owns)

@@ -31,13 +31,14 @@ class TaskCommit:
     """A commit of one task: its checkpoint, its changes of state since the last commit, and the buffer of its outputs.
 
     The changes can be read once. They are computed while they are read: the changes of all tasks at one time would take
-    much memory.
+    much memory. With this commit the task may leave the container: another goes on with it.
     """
 
     setup: TaskSetup
     checkpoint: Checkpoint
     changes: Iterable[Change]
     staged_outputs: StagedOutputs
+    leaves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

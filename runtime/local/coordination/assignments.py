@@ -23,6 +23,10 @@ class Assignment(Struct, frozen=True, kw_only=True):
     A `generation` lasts as long as containers and tasks stay the same; it may contain many runs. `before` has the
     earlier generations that may still write, with their numbers of containers. `ends` are the offsets at which a run
     to the end stops reading its sources, by stream and partition.
+
+    A pipeline that is scaled while it runs gets another generation, and its containers go on. Then `epoch` is the
+    generation in which they were started, whose transactional ids they keep, `owners` are the containers that had the
+    tasks in that generation, and `most` is the largest number of containers since.
     """
 
     version: int = VERSION
@@ -33,6 +37,28 @@ class Assignment(Struct, frozen=True, kw_only=True):
     run: str
     until: str
     ends: dict[str, list[int]] | None = None
+    epoch: int = 0
+    owners: dict[str, int] = {}
+    most: int = 0
+
+    @property
+    def began(self) -> int:
+        """The generation in which the containers were started."""
+        return self.epoch or self.generation
+
+    @property
+    def began_with(self) -> Mapping[str, int]:
+        """The containers that had the tasks in the generation in which they were started."""
+        return self.owners or self.tasks
+
+    @property
+    def most_containers(self) -> int:
+        """The largest number of containers since they were started."""
+        return max(self.most, self.containers)
+
+    def continues(self, other: "Assignment") -> bool:
+        """Whether containers of the other assignment go on in this one."""
+        return self.run == other.run and self.began == other.began
 
 
 class Presence(Struct, frozen=True, kw_only=True):
@@ -54,6 +80,15 @@ class LivenessQuery(Struct, frozen=True, kw_only=True):
     process: str
 
 
+class Readiness(Struct, frozen=True, kw_only=True):
+    """The tasks that a container could take over without delay, since it has nearly all of their state."""
+
+    version: int = VERSION
+    container: int
+    generation: int
+    tasks: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class RequestedRun:
     """A run that a process wants to begin or to join."""
@@ -69,12 +104,25 @@ class CoordinatorState:
 
     assignment: Assignment | None = None
     presences: Mapping[int, Presence] = field(default_factory=dict)
+    readiness: Mapping[int, Readiness] = field(default_factory=dict)
 
     def is_done(self, container: int) -> bool:
-        """Whether a container has done its part of the run of the assignment."""
-        presence = self.presences.get(container)
-        run = None if self.assignment is None else self.assignment.run
-        return presence is not None and presence.run == run and presence.state == "done"
+        """Whether a container has done its part of the run of the assignment. One of a run until it is stopped has
+        nothing to do while there are fewer containers than its number, and may be started again."""
+        presence, assignment = self.presences.get(container), self.assignment
+        if presence is None or assignment is None or assignment.until == "stopped":
+            return False
+        return presence.run == assignment.run and presence.state == "done"
+
+    def not_running(self) -> list[int]:
+        """The containers of the assignment that have not reported that their tasks run."""
+        assignment = self.assignment
+        running = {
+            number
+            for number, one in self.presences.items()
+            if assignment is not None and one.run == assignment.run and one.state == "running"
+        }
+        return [] if assignment is None else [one for one in range(assignment.containers) if one not in running]
 
     @property
     def all_done(self) -> bool:
@@ -134,7 +182,7 @@ def begin(
         generation=last.generation + 1,
         containers=requested.containers,
         tasks=assign(requested.stages, requested.containers, last.tasks),
-        before={**({} if state.generation_running else last.before), last.generation: last.containers},
+        before={**({} if state.generation_running else last.before), last.began: last.most_containers},
         run=run,
         until=requested.until,
         ends=ends_by_stream,
@@ -156,17 +204,34 @@ def joins(
 
 
 def _same(last: Assignment, requested: RequestedRun) -> bool:
+    if last.epoch:  # its tasks may still be with other containers than it says, so its containers are started anew
+        return False
     return last.containers == requested.containers and set(last.tasks) == set(tasks_of(requested.stages))
 
 
-CoordinatorRecord = Assignment | Presence | LivenessQuery
+def scaled(last: Assignment, stages: Stages, containers: int, owners: Mapping[str, int]) -> Assignment:
+    """The assignment of the same run with another number of containers. `owners` have the tasks now."""
+    return replace(
+        last,
+        generation=last.generation + 1,
+        containers=containers,
+        tasks=assign(stages, containers, owners),
+        before={},
+        epoch=last.began,
+        owners=dict(last.began_with),
+        most=max(last.most_containers, containers),
+    )
+
+
+CoordinatorRecord = Assignment | Presence | LivenessQuery | Readiness
 """The kinds of records in a coordinator stream."""
 
-_ASSIGNMENT, _PRESENCE, _LIVENESS_QUERY = b"assignment", b"container-", b"inquiry"
+_ASSIGNMENT, _PRESENCE, _LIVENESS_QUERY, _READINESS = b"assignment", b"container-", b"inquiry", b"ready-"
 _DECODERS: Mapping[bytes, Callable[[bytes], CoordinatorRecord]] = {
     _ASSIGNMENT: json.Decoder(Assignment).decode,
     _PRESENCE: json.Decoder(Presence).decode,
     _LIVENESS_QUERY: json.Decoder(LivenessQuery).decode,
+    _READINESS: json.Decoder(Readiness).decode,
 }
 
 
@@ -174,6 +239,8 @@ def record_of(record: CoordinatorRecord) -> tuple[bytes, bytes]:
     """A record as key and value. The stream is compacted: the last record of a key counts."""
     if isinstance(record, Presence):
         return b"%s%d" % (_PRESENCE, record.container), json.encode(record)
+    if isinstance(record, Readiness):
+        return b"%s%d" % (_READINESS, record.container), json.encode(record)
     return _ASSIGNMENT if isinstance(record, Assignment) else _LIVENESS_QUERY, json.encode(record)
 
 

@@ -1,6 +1,6 @@
 """The coordinator stream of a pipeline: each container reads all of it at its start, and follows it during the run."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 
 from ....dsl.errors import SystemProblem, TakenOver
@@ -15,6 +15,7 @@ from .assignments import (
     CoordinatorState,
     LivenessQuery,
     Presence,
+    Readiness,
     read_record,
     record_of,
 )
@@ -72,6 +73,7 @@ class Coordinator:
     def _read(self, start: int) -> tuple[CoordinatorState, int]:
         assignment: Assignment | None = None
         presences: dict[int, Presence] = {}
+        readiness: dict[int, Readiness] = {}
         end = self._admin.ends(self._stream_partition[0])[0]
         with closing(self._system.consumer()) as consumer:
             consumer.assign({self._stream_partition: start})
@@ -83,10 +85,12 @@ class Coordinator:
                             assignment = record
                         elif isinstance(record, Presence):
                             presences[record.container] = record
-        return CoordinatorState(assignment, presences), start
+                        elif isinstance(record, Readiness):
+                            readiness[record.container] = record
+        return CoordinatorState(assignment, presences, readiness), start
 
-    def write(self, record: Presence | LivenessQuery) -> None:
-        """Append the presence of a container, or a query whether any container is alive."""
+    def write(self, record: Presence | LivenessQuery | Readiness) -> None:
+        """Append the presence or the readiness of a container, or a query whether any container is alive."""
         self._append([record])
 
     def ask(self, process: str, seconds: float) -> Presence | None:
@@ -179,7 +183,7 @@ class Coordinator:
     ) -> "MembershipMonitor":
         """Follow the stream from an offset on. `state` is the state of the stream up to there."""
         return MembershipMonitor(
-            self._system, self._pipeline, (self._stream_partition, read_to), assignment, presence, state.presences
+            self._system, self._pipeline, (self._stream_partition, read_to), assignment, presence, state
         )
 
 
@@ -194,17 +198,20 @@ class MembershipMonitor:
         position: tuple[StreamPartition, int],
         assignment: Assignment,
         presence: Presence,
-        before: Mapping[int, Presence],
+        state: CoordinatorState,
     ) -> None:
         self._system_url = system.url
         self._pipeline = pipeline
-        self._assignment = assignment
+        self.assignment = assignment
+        """The last assignment of this run: another one than before once the pipeline is scaled."""
         self._presence = presence
         self._announced = False
         self.liveness_queried = False
         """Whether a process asks if this container is alive."""
-        self._others = {other.incarnation for other in before.values()}
-        self._presences = dict(before)
+        self._others = {other.incarnation for other in state.presences.values()}
+        self._presences = dict(state.presences)
+        self.readiness = dict(state.readiness)
+        """The tasks that each container could take over, as of the last `check`."""
         self._admin = system.admin()
         self._stream_partition, self._read_to = position
         self._consumer = system.consumer()
@@ -213,7 +220,7 @@ class MembershipMonitor:
     @property
     def absent(self) -> tuple[int, ...]:
         """The containers that have not started in this run, as of the last `check`."""
-        run, containers = self._assignment.run, range(self._assignment.containers)
+        run, containers = self.assignment.run, range(self.assignment.containers)
         started = {number for number, presence in self._presences.items() if presence.run == run}
         return tuple(number for number in containers if number not in {*started, self._presence.container})
 
@@ -223,7 +230,7 @@ class MembershipMonitor:
         return tuple(
             presence
             for number, presence in sorted(self._presences.items())
-            if presence.run == self._assignment.run and presence.state != "done" and number != self._presence.container
+            if presence.run == self.assignment.run and presence.state != "done" and number != self._presence.container
         )
 
     def check(self, *, wait: bool = False) -> None:
@@ -242,16 +249,20 @@ class MembershipMonitor:
                     self._on_assignment(record)
                 elif isinstance(record, LivenessQuery):
                     self.liveness_queried = True
+                elif isinstance(record, Readiness):
+                    self.readiness[record.container] = record
                 elif record is not None:
                     self._presences[record.container] = record
                     if record.container == self._presence.container:
                         self._on_presence(record)
 
     def _on_assignment(self, assignment: Assignment) -> None:
-        if assignment.generation != self._assignment.generation:
+        if assignment.continues(self.assignment):
+            self.assignment = assignment
+        elif assignment.generation != self.assignment.generation:
             containers = "1 container" if assignment.containers == 1 else f"{assignment.containers} containers"
             raise self._lost(f"generation {assignment.generation}, with {containers}, has begun")
-        if assignment.run != self._assignment.run:
+        else:
             raise self._lost("another run has begun")
 
     def _on_presence(self, presence: Presence) -> None:

@@ -13,7 +13,7 @@ from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, System
 from .assignments import Assignment, CoordinatorState, Presence
 from .coordinator_stream import Coordinator
-from .membership import transactional_ids
+from .membership import transactional_id
 
 ANSWER_SECONDS = 5.0
 """How long containers have to answer a liveness query. They read the coordinator stream about once a second."""
@@ -57,8 +57,8 @@ def _fence_containers(
         return
     run = machine.new_id()
     with coordinator_stream.decided(partial(_run_without_containers, run)) as (assignment, _, _):
-        for id in transactional_ids(pipeline, assignment.generation, assignment.containers):
-            system.record_producer(id).close()
+        for container in range(assignment.most_containers):
+            system.record_producer(transactional_id(pipeline, assignment.began, container)).close()
 
 
 def _run_without_containers(run: str, state: CoordinatorState) -> Assignment:

@@ -1,7 +1,7 @@
 """The membership of a process in a run: which container it is, which tasks it runs, and whether it was replaced."""
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, StreamPartition, System
 from ...systems.errors import Fenced
 from ...systems.provisioning import frozen_ends
-from .assignments import Assignment, CoordinatorState, Presence, RequestedRun, RunPhase, begin, joins
+from .assignments import Assignment, CoordinatorState, Presence, Readiness, RequestedRun, RunPhase, begin, joins
 from .coordinator_stream import Coordinator, MembershipMonitor
 
 PartitionEnds = dict[StreamPartition, int]
@@ -47,7 +47,8 @@ class Membership:
 
     `transactional_id` is that of this container. `fenced` are the transactional ids of the containers that this
     generation replaces: they must be fenced before checkpoints are read. `done` says that an earlier process has done
-    the container's part of the run. A run that `catches_up` ends at `ends` without an end of input.
+    the container's part of the run. A run that `catches_up` ends at `ends` without an end of input. `began` is the
+    generation in which the containers were started: they go on when the pipeline is scaled.
     """
 
     container: int
@@ -60,6 +61,7 @@ class Membership:
     fenced: tuple[str, ...] = ()
     done: bool = False
     catches_up: bool = False
+    began: int = 0
 
     @property
     def idle(self) -> bool:
@@ -86,15 +88,15 @@ class PlaceGuard:
         self._clock = machine.clock
         self._checked = machine.clock()
 
-    def check(self) -> None:
-        """Raise TakenOver once another process has replaced this container. Checks at most once in CHECK_SECONDS.
+    def check(self, interval: float = CHECK_SECONDS) -> None:
+        """Raise TakenOver once another process has replaced this container. Checks at most once in so many seconds.
 
         After a pause of STILL_SECONDS or more it first reads the coordinator stream to its end.
         """
         if self._monitor is None:
             return
         passed = self._clock() - self._checked
-        if passed >= CHECK_SECONDS:
+        if passed >= interval:
             self._monitor.check(wait=passed >= STILL_SECONDS)
             self._checked = self._clock()
             self._answer(self._monitor)
@@ -116,6 +118,16 @@ class PlaceGuard:
         if monitor.liveness_queried and self._coordinator is not None and self._presence is not None:
             monitor.liveness_queried = False
             self._coordinator.write(self._presence)
+
+    @property
+    def assignment(self) -> Assignment | None:
+        """The assignment of this run, as far as `check` has seen; None without a coordinator."""
+        return None if self._monitor is None else self._monitor.assignment
+
+    @property
+    def readiness(self) -> Mapping[int, Readiness]:
+        """The tasks that each container could take over, as far as `check` has seen."""
+        return {} if self._monitor is None else self._monitor.readiness
 
     @property
     def absent(self) -> tuple[int, ...]:
@@ -149,13 +161,14 @@ class PlaceGuard:
             self._coordinator.write(self._presence)
 
 
-def transactional_ids(pipeline: str, generation: int, containers: int) -> list[str]:
-    """The transactional ids of the containers of a generation.
+def transactional_id(pipeline: str, began: int, container: int) -> str:
+    """The transactional id of a container that was started in a generation. Whoever has it may commit the tasks that
+    the container has.
 
-    >>> transactional_ids("visits", 3, 2)
-    ['visits-3-0', 'visits-3-1']
+    >>> transactional_id("visits", 3, 0)
+    'visits-3-0'
     """
-    return [f"{pipeline}-{generation}-{container}" for container in range(containers)]
+    return f"{pipeline}-{began}-{container}"
 
 
 def begin_run(plan: Plan, system: System, containers: int, until: str, machine: Machine = THIS_MACHINE) -> str:
@@ -249,11 +262,14 @@ def _membership(plan: Plan, assignment: Assignment, state: CoordinatorState, con
         container=container.number,
         containers=assignment.containers,
         generation=assignment.generation,
+        began=assignment.began,
         run=assignment.run,
         tasks=frozenset(task for task, owner in assignment.tasks.items() if owner == container.number),
         ends=_by_partition(assignment.ends),
-        transactional_id=transactional_ids(plan.name, assignment.generation, assignment.containers)[container.number],
-        fenced=tuple(id for old, number in before.items() for id in transactional_ids(plan.name, old, number)),
+        transactional_id=transactional_id(plan.name, assignment.began, container.number),
+        fenced=tuple(
+            transactional_id(plan.name, began, one) for began, number in before.items() for one in range(number)
+        ),
         done=last == assignment and state.is_done(container.number),
         catches_up=assignment.until == "caught-up",
     )

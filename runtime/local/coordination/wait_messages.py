@@ -32,7 +32,8 @@ class WaitReporter:
             return ""
         names = ", ".join(map(str, numbers))
         word, verb = ("container", "has") if len(numbers) == 1 else ("containers", "have")
-        return f"{word} {names} of {guard.membership.containers}, which {verb} not started in this run"
+        containers = guard.membership.containers if guard.assignment is None else guard.assignment.containers
+        return f"{word} {names} of {containers}, which {verb} not started in this run"
 
     def report(self, now: float, moved_at: float) -> None:
         """Log what the container waits for, if a message is due. It has made no progress since `moved_at`."""

@@ -8,7 +8,7 @@ from ...data_warnings.keyless import KeylessWarning
 from ...data_warnings.suspicious_times import SuspiciousTimes
 from ...kernel.time.bounds import END, START
 from ...metrics.timing import Timing
-from ...report import OnProgress, Progress, Sample, sums
+from ...report import OnProgress, Progress, Report, Sample, sums
 from ...systems.contract import StreamPartition
 from ...systems.end_offsets import EndOffsets
 from ..task import LocalTask
@@ -53,6 +53,8 @@ class ProgressReporter:
         self.restored = (0, 0.0)
         self.commit = Timing()
         self.idle_seconds = 0.0
+        self.size = (0, 0)
+        """The generation, and the number of containers that the run has from then on."""
 
     @property
     def seconds(self) -> float:
@@ -72,8 +74,9 @@ class ProgressReporter:
         if self._is_due("restoring"):
             self._report("restoring", None)
 
-    def running(self, tasks: Sequence[LocalTask]) -> None:
-        """Report the progress of the tasks, if a report is due."""
+    def running(self, tasks: Sequence[LocalTask], left: Sequence[TaskMetrics] = ()) -> None:
+        """Report the progress of the tasks, if a report is due. `left` are the last metrics of tasks that other
+        containers have now."""
         begins = self._phase != "running"
         if self._is_due("running"):
             measured = [task.metrics() for task in tasks]
@@ -84,9 +87,9 @@ class ProgressReporter:
             self._waiting = True
         if self._waiting and (self._ends.answered or begins or self._clock() >= self._patience):
             self._waiting = False
-            self._report("running", [task.metrics() for task in tasks])
+            self._report("running", [task.metrics() for task in tasks], left)
 
-    def done(self, tasks: Sequence[LocalTask]) -> None:
+    def done(self, tasks: Sequence[LocalTask], left: Sequence[TaskMetrics] = ()) -> None:
         """Report the end of the run."""
         measured = [task.metrics() for task in tasks]
         if self._suspicious_times is not None:
@@ -96,7 +99,7 @@ class ProgressReporter:
             self._ends.wait(PATIENCE_SECONDS)
             self._ends.request(_streams(measured))
             self._ends.wait(PATIENCE_SECONDS)
-            self._report("done", measured)
+            self._report("done", measured, left)
 
     @property
     def warnings(self) -> dict[str, str]:
@@ -115,7 +118,7 @@ class ProgressReporter:
         self._next, self._patience, self._phase = now + PROGRESS_SECONDS, now + PATIENCE_SECONDS, phase
         return True
 
-    def _report(self, phase: str, measured: Sequence[TaskMetrics] | None) -> None:
+    def _report(self, phase: str, measured: Sequence[TaskMetrics] | None, left: Sequence[TaskMetrics] = ()) -> None:
         if self._progress is None:
             return
         seconds, tasks = self.seconds, measured or ()
@@ -129,17 +132,19 @@ class ProgressReporter:
             Progress(
                 phase=phase,
                 seconds=seconds,
-                read=sum(one.processed for task in tasks for one in task.inputs),
-                written=sum(sum(task.written.values()) for task in tasks),
+                read=sum(one.processed for task in (*tasks, *left) for one in task.inputs),
+                written=sum(sum(task.written.values()) for task in (*tasks, *left)),
                 lag=None if lags is None else sum(lags.values()),
                 watermark=min((task.watermark for task in tasks if task.watermark not in (START, END)), default=None),
                 in_flight=sum(sum(task.calls.values()) for task in tasks),
                 pipeline=self._plan.name,
                 engine="local",
                 container=self._container,
-                keyless=sums(task.keyless for task in tasks),
+                keyless=sums(task.keyless for task in (*tasks, *left)),
                 facts=(*samples, *self._restored, *self._own_samples(seconds)),
                 warnings=self.warnings,
+                generation=self.size[0],
+                containers=self.size[1],
             )
         )
 
@@ -155,6 +160,27 @@ class ProgressReporter:
             return None
         known = {place: at for place, at in positions.items() if place[0] in ends}
         return {(stream, number): max(0, ends[stream][number] - at) for (stream, number), at in known.items()}
+
+
+def report_of(
+    plan: Plan, tasks: Sequence[TaskMetrics], seconds: float, reporter: ProgressReporter, *, resumed: bool
+) -> Report:
+    """The report of a run after so many seconds, from the metrics of its tasks."""
+    return Report(
+        pipeline=plan.name,
+        engine="local",
+        seconds=seconds,
+        checkpoints=sum(task.commits for task in tasks),
+        restored=reporter.restored[0],
+        restore_seconds=reporter.restored[1],
+        resumed=resumed,
+        read=sums(task.processed for task in tasks),
+        written=sums(task.written for task in tasks),
+        late=sums(task.late for task in tasks),
+        failed=sums(task.failed for task in tasks),
+        keyless=sums(task.keyless for task in tasks),
+        warnings=reporter.warnings,
+    )
 
 
 def _streams(tasks: Sequence[TaskMetrics]) -> list[str]:

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from msgspec import json
@@ -96,7 +97,8 @@ class Run:
                 children = RemoteChildren(self.cluster, listener, "127.0.0.1", 60.0, self.said.append)
                 return supervise(
                     Pipeline("p"),
-                    [config(number, containers, until) for number in range(containers)],
+                    containers,
+                    lambda number: config(number, containers, until),
                     most_restarts=most_restarts,
                     progress=progress,
                     say=self.say,
@@ -323,8 +325,8 @@ def on_virtual_time(cluster: Threads, *, patience: float, stop_at: float | None 
 
         async def run() -> None:
             async with RemoteChildren(cluster, listener, "127.0.0.1", patience, said.append).serving() as start:
-                configs = [config(number, 2, "stopped") for number in range(2)]
-                await Supervisor(Pipeline("p"), configs, 3, None, said.append, start=start).run()
+                config_of = partial(config, containers=2, until="stopped")
+                await Supervisor(Pipeline("p"), 2, config_of, 3, None, said.append, start=start).run()
 
         try:
             loop.run_waiting(run())

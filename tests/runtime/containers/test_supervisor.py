@@ -147,7 +147,8 @@ class Watched:
                 loop.call_at(when, loop.send, number)
             supervisor = Supervisor(
                 pipeline or Pipeline("p"),
-                [config(number, len(self.lives), until) for number in self.lives],
+                len(self.lives),
+                lambda number: config(number, len(self.lives), until),
                 most_restarts,
                 None if quiet else self.progress.append,
                 self.said.append,

@@ -165,7 +165,7 @@ def test_a_function_that_ends_a_process_of_its_own_does_not_stop_the_run(monkeyp
 
 def test_a_child_that_is_forked_beside_a_supervisor_is_none_of_its_business() -> None:
     async def fork() -> int:
-        supervisor = Supervisor(Pipeline("p"), [], 0, None, print)
+        supervisor = Supervisor(Pipeline("p"), 0, lambda _: pytest.fail("none is started"), 0, None, print)
         with supervisor._signals():
             code = in_child(lambda: True, signal.SIGTERM)
             await asyncio.sleep(0.01)

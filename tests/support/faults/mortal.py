@@ -26,7 +26,7 @@ from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
 from fluvial.runtime.launch import Until
-from fluvial.runtime.local.commit import changelog_commit as sent
+from fluvial.runtime.local.commit import restore as restoring
 from fluvial.runtime.local.commit.changelog_commit import ChangelogCommit
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
@@ -199,7 +199,7 @@ _ROWS: tuple[tuple[str, Any, str, str, str], ...] = (
     ("between flush and checkpoint", ChangelogCommit, "_write", "before after", STATEFUL),
     ("restore", RocksStore, "write", "before after", STATEFUL),
     ("restore", RocksStore, "clear", "before after", STATEFUL),
-    ("restore", sent, "replay", "during", STATEFUL),
+    ("restore", restoring, "replay", "during", STATEFUL),
     ("restore", ChangelogCommit, "_repair", "before after", "sessions at_least_once"),
     ("restore", ChangelogCommit, "resume", "before after", ALL),
     ("start", Coordinator, "write", "before after", ALL),

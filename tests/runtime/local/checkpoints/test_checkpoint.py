@@ -60,6 +60,12 @@ def test_the_bytes_of_a_checkpoint_are_those_of_earlier_versions() -> None:
     assert decode(WRITTEN, "in/0") == CHECKPOINT
 
 
+def test_the_container_that_a_task_was_handed_over_to_is_read_again() -> None:
+    handed_over = structs.replace(CHECKPOINT, owner=(3, 1))
+    assert encode(handed_over) == WRITTEN[:-1] + b',"owner":[3,1]}'
+    assert decode(encode(handed_over), "in/0") == handed_over
+
+
 def test_a_blank_checkpoint_tells_all_fields_too() -> None:
     assert encode(Checkpoint()) == (
         b'{"version":1,"offsets":{},"highs":{},"producers":{},"changelogs":{},"run":"","ended":{},"idle":{},'
@@ -77,7 +83,7 @@ def test_every_field_has_a_value_in_the_checkpoint_that_is_compared() -> None:
         for one in structs.fields(Position)
         if getattr(Position(), one.name) == getattr(CHECKPOINT.position, one.name)
     }
-    assert (own, at) == ({"version"}, set())
+    assert (own, at) == ({"version", "owner"}, set())
 
 
 def test_a_checkpoint_of_an_early_version_lacks_what_came_later() -> None:

@@ -16,8 +16,9 @@ from fluvial.runtime.kernel.state_backend import Change
 from fluvial.runtime.local.background_work import run_steps
 from fluvial.runtime.local.checkpoints import checkpoint as checkpoints
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
-from fluvial.runtime.local.commit.changelog_commit import STALE_MS, ChangelogCommit
+from fluvial.runtime.local.commit.changelog_commit import ChangelogCommit
 from fluvial.runtime.local.commit.contract import TaskCommit
+from fluvial.runtime.local.commit.restore import STALE_MS
 from fluvial.runtime.local.stores.store_keys import CHECKPOINT, META
 from fluvial.runtime.local.task_setup import TaskSetup
 from fluvial.runtime.state import MemoryStore

@@ -18,7 +18,7 @@ from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report
 from fluvial.runtime.launch import checked_plan, run_container
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
-from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, begin_run, join, transactional_ids
+from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, begin_run, join, transactional_id
 from fluvial.runtime.local.engine import run
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems import LogSystem
@@ -180,7 +180,8 @@ def test_generations_that_nobody_has_shut_out_are_handed_on(log: LogSystem, stac
             take(log, life, 0, containers)
     with ExitStack() as life:
         place = take(log, life, 0, 1)
-        assert place.membership.fenced == tuple(transactional_ids("p", 1, 3) + transactional_ids("p", 2, 2))
+        before = [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
+        assert place.membership.fenced == tuple(transactional_id("p", *one) for one in before)
         place.announce("running")
     assert take(log, stack, 0, 1).membership.fenced == ()
 

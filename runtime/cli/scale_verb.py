@@ -1,0 +1,48 @@
+"""`fluvial scale`: its arguments, and what it prints."""
+
+import sys
+from collections.abc import Sequence
+
+from ..local.handover.scaling import TaskMove
+from ..pipeline_loader import load_pipeline
+from ..pipeline_scale import scale
+from . import arguments as words
+from .option_values import named_system, parsed_duration
+from .printing import print_json
+
+
+def scale_verb(
+    target: words.Target,
+    containers: words.NewContainers,
+    system: words.RunningSystem,
+    kafka_conf: words.KafkaConf = None,
+    dry_run: words.ScaleDryRun = False,
+    timeout: words.ScaleTimeout = "30min",
+    as_json: words.Json = False,
+) -> None:
+    """Change the number of containers of a pipeline that runs on Kafka, without stopping it.
+
+    Tasks whose container changes are restored by the new one while the old one goes on with them; the others go on
+    meanwhile. Without success within --timeout, and after Ctrl-C, the pipeline goes back to the containers of before.
+
+    fluvial scale visits.py --system kafka://localhost:9092 --containers 4
+    """
+    moves = scale(
+        load_pipeline(target),
+        containers=containers,
+        system=named_system(system, kafka_conf),
+        dry_run=dry_run,
+        timeout=parsed_duration("--timeout", timeout),
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    _print(moves, dry_run=dry_run, as_json=as_json)
+
+
+def _print(moves: Sequence[TaskMove], *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json([{"task": move.task, "from": move.container, "to": move.to, "moved": not dry_run} for move in moves])
+        return
+    for move in moves:
+        print(f"{'would move' if dry_run else 'moved'} {move.task} from container {move.container} to {move.to}")
+    if not moves:
+        print("no task moves" if dry_run else "no task had to move")

@@ -1,0 +1,210 @@
+"""Changes the number of containers of a pipeline while it runs: decides where tasks go, and waits until they are there.
+
+The decision is a record in the coordinator stream, which the containers follow by themselves (`task_moves`)."""
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from ....dsl.errors import PlanError, SystemProblem, UnsupportedError
+from ....dsl.text import plural
+from ....dsl.validation import explain
+from ....planner.plan import Plan
+from ....planner.stream_names import coordinator
+from ....planner.task_assignment import stages_of, tasks_of
+from ...process.machine import THIS_MACHINE, Machine
+from ...systems.contract import ProducingSystem, System
+from ..coordination.assignments import Assignment, CoordinatorState, scaled
+from ..coordination.coordinator_stream import Coordinator
+from ..coordination.exclusion import ANSWER_SECONDS
+from .checkpoint_follower import CheckpointFollower
+from .owners import owners_of, unsettled
+
+POLL_SECONDS = 0.1
+ALIVE_SECONDS = 15.0
+"""Seconds between two questions whether any container is alive."""
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at whether another process has changed the pipeline, and whether containers are missing."""
+ABSENT_SECONDS = 30.0
+"""After so many seconds it is said which containers have not started."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMove:
+    """A task, the container that has it, and the one that is to have it."""
+
+    task: str
+    container: int
+    to: int
+
+
+def scale_containers(
+    plan: Plan,
+    system: System,
+    containers: int,
+    *,
+    timeout: timedelta,
+    dry_run: bool = False,
+    say: Say,
+    machine: Machine = THIS_MACHINE,
+) -> list[TaskMove]:
+    """Let a running pipeline have so many containers, and return once each task is with its container. Returns the
+    tasks that have moved; with `dry_run` those that would move.
+
+    Where that takes longer than `timeout`, or is interrupted, the pipeline goes back to the containers of before.
+
+    Raises UnsupportedError for a system without changelogs, SystemProblem for a pipeline of which no container runs, or
+    not all, and PlanError for a run that has other tasks than the plan.
+    """
+    if not isinstance(system, ProducingSystem):
+        wrong = f"pipeline {plan.name!r} on {system.url} cannot be scaled while it runs: its state has no changelog"
+        remedy = "stop it, and start it with the other number of containers"
+        raise UnsupportedError(explain(wrong, "a pipeline on Kafka", remedy, plan.pipeline.origin))
+    stream = _coordinator(plan, system, machine)
+    before = _running(plan, system, stream.read()[0])
+    with closing(CheckpointFollower(system, plan.name)) as follower:
+        owners = owners_of(before, follower.checkpoints)
+        wanted = scaled(before, stages_of(plan), containers, owners)
+        moves = [TaskMove(task, now, to) for task, (now, to) in unsettled(wanted, owners).items()]
+        if dry_run or (before.containers == containers and not moves):
+            return moves
+        _decide(plan, stream, before, wanted)
+        try:
+            _Wait(plan, stream, follower, wanted, say, machine).until_settled(timeout.total_seconds())
+        except BaseException:
+            _go_back(plan, stream, before, owners, say)
+            raise
+    return moves
+
+
+def _coordinator(plan: Plan, system: ProducingSystem, machine: Machine) -> Coordinator:
+    """The coordinator stream of a pipeline of which a container is alive."""
+    if system.admin().partitions(coordinator(plan.name)) is not None:
+        stream = Coordinator(system, plan.name, machine)
+        if stream.ask(machine.process_name(), ANSWER_SECONDS) is not None:
+            return stream
+    raise _not_running(plan, system, "no container of it runs")
+
+
+def _not_running(plan: Plan, system: System, why: str) -> SystemProblem:
+    wrong = f"pipeline {plan.name!r} on {system.url} cannot be scaled: {why}"
+    remedy = "start it with the number of containers that it is to have"
+    return SystemProblem(explain(wrong, "a pipeline that runs", remedy, "the coordinator stream"))
+
+
+def _running(plan: Plan, system: System, state: CoordinatorState) -> Assignment:
+    """The assignment of a run that can be scaled."""
+    assignment = state.assignment
+    if assignment is None:
+        raise _not_running(plan, system, "no run of it has begun")
+    if assignment.until != "stopped":
+        wrong = f"the run of pipeline {plan.name!r} ends by itself, at {assignment.until!r}, and cannot be scaled"
+        remedy = "wait for its end, and start it with the other number of containers"
+        raise SystemProblem(explain(wrong, "a run until it is stopped", remedy, "the coordinator stream"))
+    if set(assignment.tasks) != set(tasks_of(stages_of(plan))):
+        wrong = f"the run of pipeline {plan.name!r} has other tasks than the pipeline has now"
+        expected = "the pipeline, its partitions and its elasticity as the run has them"
+        remedy = "load the version that runs, and name the elasticity with which it was started"
+        raise PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
+    absent = state.not_running()
+    if absent:
+        word = "container" if len(absent) == 1 else "containers"
+        names = ", ".join(map(str, absent))
+        raise _not_running(plan, system, f"{word} {names} of {assignment.containers} have not started yet")
+    return assignment
+
+
+def _decide(plan: Plan, stream: Coordinator, before: Assignment, wanted: Assignment) -> None:
+    """Write the assignment. Raises SystemProblem if another process has written one meanwhile."""
+
+    def decide(state: CoordinatorState) -> Assignment:
+        if state.assignment != before:
+            raise _changed(plan)
+        return wanted
+
+    with stream.decided(decide):
+        pass
+
+
+def _changed(plan: Plan) -> SystemProblem:
+    wrong = f"another process has scaled pipeline {plan.name!r}, or started it again, meanwhile"
+    return SystemProblem(explain(wrong, "one change at a time", "look at it, and try again", "the coordinator stream"))
+
+
+def _stopped(plan: Plan) -> SystemProblem:
+    wrong = f"no container of pipeline {plan.name!r} runs any more, and tasks were to move"
+    remedy = "start it with the number of containers that it is to have: it goes on from its last checkpoints"
+    return SystemProblem(explain(wrong, "a pipeline that runs", remedy, "the coordinator stream"))
+
+
+class _Wait:
+    """Waits until each task is with its container."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        stream: Coordinator,
+        follower: CheckpointFollower,
+        wanted: Assignment,
+        say: Say,
+        machine: Machine,
+    ) -> None:
+        self._plan, self._stream, self._follower, self._wanted = plan, stream, follower, wanted
+        self._say, self._machine, self._clock = say, machine, machine.clock
+        self._began = self._looked = self._asked = machine.clock()
+        self._left = -1
+        self._absent_said = False
+
+    def until_settled(self, seconds: float) -> None:
+        """Return once each task is with its container. Raises SystemProblem after so many seconds."""
+        while left := unsettled(self._wanted, owners_of(self._wanted, self._follower.checkpoints)):
+            if len(left) != self._left:
+                self._left = len(left)
+                self._say(f"{plural(len(left), 'task')} of {len(self._wanted.tasks)} to move")
+            now = self._clock()
+            if now - self._began > seconds:
+                raise self._too_late(seconds, left)
+            if now - self._looked > LOOK_SECONDS:
+                self._looked = now
+                self._look(now)
+            self._follower.read(POLL_SECONDS)
+
+    def _look(self, now: float) -> None:
+        state, _ = self._stream.read()
+        if state.assignment != self._wanted:
+            raise _changed(self._plan)
+        if now - self._asked > ALIVE_SECONDS:
+            if self._stream.ask(self._machine.process_name(), ANSWER_SECONDS) is None:
+                raise _stopped(self._plan)
+            self._asked = self._clock()
+        absent = state.not_running()
+        if absent and now - self._began > ABSENT_SECONDS and not self._absent_said:
+            self._absent_said = True
+            names = ", ".join(map(str, absent))
+            self._say(f"container {names} of {self._wanted.containers} has not started: start it if nothing else does")
+
+    def _too_late(self, seconds: float, left: Mapping[str, tuple[int, int]]) -> SystemProblem:
+        tasks = ", ".join(f"{task} from container {now} to {to}" for task, (now, to) in sorted(left.items())[:3])
+        more = f", and {len(left) - 3} more" if len(left) > 3 else ""
+        wrong = f"after {seconds:g} s {plural(len(left), 'task')} of pipeline {self._plan.name!r} have not moved: "
+        remedy = "see what their containers say; a longer --timeout leaves more time to restore state"
+        expected = "tasks that move to their containers in time; the pipeline goes back to the containers of before"
+        return SystemProblem(explain(f"{wrong}{tasks}{more}", expected, remedy, "the coordinator stream"))
+
+
+def _go_back(plan: Plan, stream: Coordinator, before: Assignment, owners: Mapping[str, int], say: Say) -> None:
+    """Give the tasks back to the containers that had them, unless another process has decided something else."""
+
+    def decide(state: CoordinatorState) -> Assignment:
+        last = state.assignment
+        if last is None or not last.continues(before) or last.generation != before.generation + 1:
+            raise _changed(plan)
+        return replace(scaled(last, stages_of(plan), before.containers, owners), tasks=dict(before.tasks))
+
+    with stream.decided(decide):
+        say(f"pipeline {plan.name!r} goes back to {plural(before.containers, 'container')}")

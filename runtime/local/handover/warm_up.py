@@ -1,0 +1,166 @@
+"""Restores the tasks that a container is to get, in a thread, while their containers go on with them."""
+
+from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+
+from ...process.machine import THIS_MACHINE, Machine
+from ...systems.contract import ProducingSystem
+from ..checkpoints.checkpoint import Checkpoint, Checkpoints
+from ..commit.restore import StoreRestorer
+from ..coordination.assignments import Assignment, Readiness
+from ..coordination.coordinator_stream import Coordinator
+from ..task_setup import TaskSetup
+from .checkpoint_follower import CheckpointFollower
+from .owners import owned_by, owners_of, unsettled
+
+POLL_SECONDS = 0.05
+"""How long a thread waits for checkpoints before it looks around. A task that is handed over waits for that."""
+PASS_SECONDS = 1.0
+"""The least time between two restores of a task that another container still has."""
+READY_SECONDS = 0.5
+"""Tasks are ready to be taken over once a restore of all of them takes no longer: the last one will take less."""
+
+Taken = tuple[TaskSetup, Checkpoint]
+"""A task that is this container's now, with its store at its last checkpoint."""
+
+
+class _Stopped(Exception):
+    """The warm-up is no longer wanted."""
+
+
+class WarmUp:
+    """Follows the checkpoints of a pipeline until each task is where the assignment wants it, and takes tasks over.
+
+    `have` are the tasks that the container runs, and `prepare` opens the store of another one. `take` returns the tasks
+    that have become this container's, each once, to the thread of the container, which closes their stores from then
+    on. `close` closes those of the others.
+    """
+
+    def __init__(
+        self,
+        pipeline: str,
+        container: int,
+        assignment: Assignment,
+        system: ProducingSystem,
+        have: frozenset[str],
+        prepare: Callable[[str], TaskSetup],
+        machine: Machine = THIS_MACHINE,
+    ) -> None:
+        self.assignment = assignment
+        self.settled = False
+        """Whether each task is where the assignment wants it."""
+        self._pipeline = pipeline
+        self._container = container
+        self._system = system
+        self._have = set(have)
+        self._prepare = prepare
+        self._machine = machine
+        self._taken: SimpleQueue[Taken] = SimpleQueue()
+        self._waiting: dict[str, TaskSetup] = {}
+        self._restored: dict[str, Checkpoint] = {}
+        self._ready = False
+        self._next_pass = 0.0
+        self._restorer = StoreRestorer(system, self._on_restore, lambda: machine.wall() / 1000, self._wait)
+        self._follower: CheckpointFollower | None = None
+        self._stop = Event()
+        self._failure: BaseException | None = None
+        self._thread = Thread(target=self._run, name="fluvial-warm-up", daemon=True)
+
+    def start(self) -> None:
+        """Begin, in a thread."""
+        self._thread.start()
+
+    def take(self) -> list[Taken]:
+        """The tasks that have become this container's since the last call. Raises what has ended the thread."""
+        taken: list[Taken] = []
+        while True:
+            try:
+                taken.append(self._taken.get_nowait())
+            except Empty:
+                break
+        if self._failure is not None:
+            for setup, _ in taken:
+                setup.store.close()
+            raise self._failure
+        return taken
+
+    def close(self) -> None:
+        """End the thread, and close the stores of tasks that were not taken."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        while not self._taken.empty():
+            self._taken.get()[0].store.close()
+        for setup in self._waiting.values():
+            setup.store.close()
+        self._waiting.clear()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set() and not self.settled:
+                self.turn()
+        except _Stopped:
+            pass
+        except BaseException as error:
+            self._failure = error
+        finally:
+            if self._follower is not None:
+                self._follower.close()
+
+    def turn(self) -> None:
+        """Read the checkpoints that were written since the last turn, and do what they ask for."""
+        if self._follower is None:
+            self._follower = CheckpointFollower(self._system, self._pipeline)
+        else:
+            self._follower.read(POLL_SECONDS)
+        checkpoints = self._follower.checkpoints
+        owners = owners_of(self.assignment, checkpoints)
+        self._take_own(owners, checkpoints)
+        self._restore_next(checkpoints)
+        self.settled = not unsettled(self.assignment, owners)
+
+    def _take_own(self, owners: Mapping[str, int], checkpoints: Checkpoints) -> None:
+        """Take over the tasks that are this container's now."""
+        for task in owned_by(self._container, owners) - self._have:
+            setup = self._setup(task)
+            restored, _ = self._restorer.restore([setup], checkpoints)
+            self._have.add(task)
+            del self._waiting[task]
+            self._taken.put((setup, restored[task]))
+
+    def _restore_next(self, checkpoints: Checkpoints) -> None:
+        """Restore what the container is to get, and say that it is ready once little was left to restore."""
+        wanted = owned_by(self._container, self.assignment.tasks) - self._have
+        began = self._machine.clock()
+        if not wanted or began < self._next_pass:
+            return
+        known = {task: checkpoints.get(task, Checkpoint()) for task in wanted}
+        behind = [task for task in sorted(wanted) if self._restored.get(task) != known[task]]
+        self._restorer.restore([self._setup(task) for task in behind], known)
+        self._restored |= known
+        now = self._machine.clock()
+        self._next_pass = now + PASS_SECONDS
+        if not self._ready and now - began <= READY_SECONDS:
+            self._ready = True
+            self._say_ready(sorted(wanted))
+        elif not self._ready:
+            self._next_pass = now
+
+    def _setup(self, task: str) -> TaskSetup:
+        if task not in self._waiting:
+            self._waiting[task] = self._prepare(task)
+        return self._waiting[task]
+
+    def _say_ready(self, tasks: list[str]) -> None:
+        ready = Readiness(container=self._container, generation=self.assignment.generation, tasks=tasks)
+        Coordinator(self._system, self._pipeline, self._machine).write(ready)
+
+    def _on_restore(self, restored: int, left: int) -> None:
+        del restored, left
+        if self._stop.is_set():
+            raise _Stopped
+
+    def _wait(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise _Stopped
