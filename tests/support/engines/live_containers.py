@@ -1,0 +1,161 @@
+"""Containers of one run in one thread, on a system in memory that records are sent to: a test says which takes a turn,
+which dies and is started again, and how many there are to be."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+from unittest.mock import patch
+
+from msgspec import structs
+
+from engines.sending import ProducingSystem
+from fluvial.dsl import Pipeline
+from fluvial.planner import Settings
+from fluvial.planner.plan import Plan
+from fluvial.planner.task_assignment import stages_of
+from fluvial.runtime.kernel.calls.cancellation import CallLoop
+from fluvial.runtime.launch import checked_plan
+from fluvial.runtime.local import engine, open_tasks
+from fluvial.runtime.local.background_work import run_steps_in_threads
+from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
+from fluvial.runtime.local.container import Container
+from fluvial.runtime.local.coordination.assignments import CoordinatorState, scaled
+from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
+from fluvial.runtime.local.coordination.membership import ContainerId, begin_run
+from fluvial.runtime.local.handover import warm_up
+from fluvial.runtime.local.handover.owners import owners_of, unsettled
+from fluvial.runtime.local.handover.warm_up import WarmUp
+from fluvial.runtime.process.machine import THIS_MACHINE, Machine
+
+QUIET_TURNS = 6
+"""So many turns of all containers in which nothing moves mean that nothing is left to do."""
+MOST_TURNS = 20_000
+
+
+def rushing() -> Machine:
+    """A machine on which every look at the clock is a minute later: whatever is done at times is done at each turn."""
+    looks = count()
+    return replace(THIS_MACHINE, clock=lambda: next(looks) * 60.0, sleep=lambda _: None)
+
+
+class LiveContainers:
+    """Containers of a run until it is stopped. Those that have a number may be none, or any process of that number."""
+
+    def __init__(self, system: ProducingSystem, pipeline: Pipeline, containers: int, settings: Settings) -> None:
+        self.system = system
+        self.pipeline = pipeline
+        self.settings = structs.replace(settings, commit_interval=timedelta(0), stall_timeout=timedelta(days=9_999))
+        self.plan: Plan = checked_plan(pipeline, system, self.settings)
+        self.run = begin_run(self.plan, system, containers, "stopped")
+        self.containers = containers
+        self.alive: dict[int, tuple[Container, ExitStack, CallLoop]] = {}
+
+    @property
+    def ended(self) -> Mapping[int, Container]:
+        return {number: one for number, (one, _, _) in self.alive.items() if one._is_over()}
+
+    def start(self, number: int) -> None:
+        """Start a container, in place of one that is alive."""
+        self.kill(number)
+        stack, loop = ExitStack(), CallLoop()
+        id = ContainerId(number, self.containers, self.run)
+        container = engine._prepare(
+            self.plan, self.system, self.settings, "stopped", None, id, lambda: False, stack, rushing(), loop
+        )
+        assert container is not None
+        self.alive[number] = container, stack, loop
+        container.start()
+
+    def kill(self, number: int) -> None:
+        """Let a container die: what it has not committed is lost, and its store may be behind."""
+        if number in self.alive:
+            container, stack, _ = self.alive.pop(number)
+            if container._moves is not None:
+                container._moves.close()
+            for task in container._tasks:
+                task.close()
+            stack.close()
+
+    def lose_store(self, number: int) -> None:
+        """Lose the stores of a container that is dead."""
+        if number not in self.alive:
+            gone = [name for name in self.system.stores if name.startswith(f"{number}:")]
+            for name in gone:
+                del self.system.stores[name]
+
+    def turn(self, number: int) -> bool:
+        """Let a container take a turn; whether it had anything to do."""
+        if number not in self.alive:
+            return False
+        container, _, loop = self.alive[number]
+        return loop.run(_turn(container))
+
+    def scale(self, containers: int) -> None:
+        """Decide that there are so many containers from now on."""
+
+        def decide(state: CoordinatorState) -> object:
+            assert state.assignment is not None
+            owners = owners_of(state.assignment, checkpoints_in(self.system, self.plan.name))
+            return scaled(state.assignment, stages_of(self.plan), containers, owners)
+
+        with Coordinator(self.system, self.plan.name, rushing()).decided(decide):  # type: ignore[arg-type]
+            self.containers = containers
+
+    @property
+    def settled(self) -> bool:
+        """Whether each task is with its container."""
+        assignment = Coordinator(self.system, self.plan.name, rushing()).read()[0].assignment
+        assert assignment is not None
+        return not unsettled(assignment, owners_of(assignment, checkpoints_in(self.system, self.plan.name)))
+
+    def finish(self) -> None:
+        """Let all containers run until nothing is left to do, and die."""
+        for number in range(max([self.containers, *(one + 1 for one in self.alive)])):
+            if number not in self.alive:
+                self.start(number)
+        quiet = 0
+        for _ in range(MOST_TURNS):
+            moved = [self.turn(number) for number in sorted(self.alive)]
+            quiet = 0 if any(moved) or not self.settled else quiet + 1
+            if quiet > QUIET_TURNS:
+                break
+        assert quiet > QUIET_TURNS, "it never came to rest"
+        assert {*self.ended} == {number for number in self.alive if number >= self.containers}
+        self.close()
+
+    def close(self) -> None:
+        """Let all containers die."""
+        for number in [*self.alive]:
+            self.kill(number)
+
+
+async def _turn(container: Container) -> bool:
+    """A turn, and what calls do meanwhile."""
+    moved = await run_steps_in_threads(container._turn(0.0), container._calling)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    return moved or container._calling()
+
+
+@contextmanager
+def in_one_thread(system: ProducingSystem) -> Iterator[None]:
+    """Let containers restore tasks in their own turns, and have stores of their own in the system."""
+    take = WarmUp.take
+
+    def turn_and_take(warming: WarmUp) -> object:
+        if not warming.settled:
+            warming.turn()
+        return take(warming)
+
+    with (
+        patch.object(open_tasks, "store_for", lambda _, task, *rest: system.store(f"{rest[2]}:{task}")),
+        patch.object(warm_up, "POLL_SECONDS", 0.0),
+        patch.object(warm_up, "READY_SECONDS", float("inf")),  # by a clock that rushes every restore takes long
+        patch.object(WarmUp, "start", lambda _: None),
+        patch.object(WarmUp, "take", turn_and_take),
+        patch.object(engine, "reduced_gc", nullcontext),
+    ):
+        yield
