@@ -22,6 +22,16 @@ class Sample(Struct, frozen=True, array_like=True, gc=False):
     labels: tuple[str, ...] = ()
 
 
+class HotKey(Struct, frozen=True, gc=False):
+    """A key that has much of what a task reads of a stream. `key` is shown as JSON. `share` is the fraction that it has
+    at least of the messages of late, of those of the task's key bucket; it is estimated from a sample."""
+
+    task: str
+    stream: str
+    key: str
+    share: float
+
+
 class Progress(Struct, frozen=True, kw_only=True):
     """How far a run is at one moment.
 
@@ -31,8 +41,8 @@ class Progress(Struct, frozen=True, kw_only=True):
     present batch. `batch_tasks_done` of `batch_tasks` tasks of the present batch are done, of those jobs that Spark has
     begun for it: 0 of 0 between two batches, None on the local engine and on Spark Connect. `memory` is that of the
     process in bytes, and `process` its id, if metrics are served. `facts` are the samples of all metrics. `warnings`
-    are those of `Report`, so far, and `keyless` its counts. `containers` is the number that the run is to have, 0 where
-    that does not change, and `generation` counts its changes.
+    and `hot_keys` are those of `Report`, so far, and `keyless` its counts. `containers` is the number that the run is to
+    have, 0 where that does not change, and `generation` counts its changes.
 
     >>> def show(progress: Progress) -> None:
     ...     print(f"{progress.phase}: {progress.read} read after {progress.seconds:.0f} s")
@@ -55,6 +65,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     engine: str = ""
     container: str = "0"
     facts: tuple[Sample, ...] = ()
+    hot_keys: tuple[HotKey, ...] = ()
     keyless: dict[str, int] = {}
     warnings: dict[str, str] = {}
     generation: int = 0
@@ -70,7 +81,8 @@ class Report(Struct, frozen=True, kw_only=True):
     `keyless` those without a key, which a table cannot store, by table. `checkpoints` counts the commits of tasks, on
     Spark the batches. `restored` counts the records of changelogs that were read to restore state before the run, which
     took `restore_seconds`. `warnings` are about timestamps that look wrong, and topics that got more partitions, by
-    subject: see the guides to windows and to Kafka.
+    subject: see the guides to windows and to Kafka. `hot_keys` are the keys with most of the messages of a task, the
+    hottest first, where tasks are split by key: see the guide to elasticity.
 
     The counts are of this process; with several containers of their last processes. `resumed` says whether the run
     resumed from checkpoints; `restarts` counts the restarts of containers by a supervisor.
@@ -98,6 +110,16 @@ class Report(Struct, frozen=True, kw_only=True):
     resumed: bool = False
     restarts: int = 0
     warnings: dict[str, str] = {}
+    hot_keys: tuple[HotKey, ...] = ()
+
+
+def hottest_first(keys: Iterable[HotKey]) -> tuple[HotKey, ...]:
+    """Hot keys by their share, the largest first.
+
+    >>> [key.key for key in hottest_first([HotKey("in/0-0-2", "in", "1", 0.2), HotKey("in/0-1-2", "in", "2", 0.7)])]
+    ['2', '1']
+    """
+    return tuple(sorted(keys, key=lambda one: (-one.share, one.task, one.stream, one.key)))
 
 
 def sums(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:

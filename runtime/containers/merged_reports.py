@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..report import Progress, Report, sums
+from ..report import Progress, Report, hottest_first, sums
 
 
 def merged_progress(parts: Sequence[Progress], phase: str, seconds: float) -> Progress:
@@ -44,6 +44,7 @@ def merged_report(pipeline: str, parts: Sequence[Report], seconds: float, restar
         resumed=any(part.resumed for part in parts),
         restarts=restarts,
         warnings=merged_warnings(part.warnings for part in parts),
+        hot_keys=hottest_first(key for part in parts for key in part.hot_keys),
     )
 
 

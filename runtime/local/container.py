@@ -21,6 +21,7 @@ from .container_inputs import ContainerInputs
 from .coordination.membership import PlaceGuard
 from .coordination.wait_messages import WaitReporter
 from .handover.task_moves import MOVING_SECONDS, TaskMoves
+from .observe.input_counts import InputCounts
 from .observe.progress import ProgressReporter, report_of
 from .slices import SLICE_SECONDS, Slice
 from .task import LocalTask
@@ -87,12 +88,14 @@ class Container:
         self._slices: dict[str, Slice] = {}
         self._sliced = False
         self._left: list[TaskMetrics] = []
+        reporter.inputs = self._counts = InputCounts(tasks)
         self._have(tasks)
 
     def _have(self, tasks: list[LocalTask]) -> None:
         """Run these tasks from now on."""
         self._tasks = tasks
-        self._reading = ContainerInputs(self._plan, tasks)
+        self._counts.follow(tasks)
+        self._reading = ContainerInputs(self._plan, tasks, self._clock, self._counts)
         self._clocked = [task for task in tasks if task.program.clocked]
         self._asynchronous = any(task.program.asynchronous for task in tasks)
         due = self._clock() + self._interval
@@ -396,4 +399,5 @@ class Container:
             self._clock() - self._started,
             self._reporter,
             resumed=self._resumed,
+            hot_keys=self._counts.hot_keys(),
         )

@@ -1,5 +1,6 @@
 """The partitions that a container reads, each once for all tasks that process key buckets of it."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ...planner.plan import Plan
@@ -7,6 +8,7 @@ from ...planner.task_assignment import tasks_in
 from ..kernel.key_buckets import key_buckets
 from ..systems.contract import RecordBatch, StreamPartition
 from .checkpoints.checkpoint import Checkpoints
+from .observe.input_counts import InputCounts
 from .task import LocalTask
 
 
@@ -17,8 +19,17 @@ class ContainerInputs:
     have the same messages in memory, and the slowest holds the reading of the partition back, never another's commits.
     """
 
-    def __init__(self, plan: Plan, tasks: Sequence[LocalTask]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        tasks: Sequence[LocalTask],
+        clock: Callable[[], float] = time.monotonic,
+        counts: InputCounts | None = None,
+    ) -> None:
+        """`counts` counts what is read, also where the tasks of the container change."""
+        self.counts = counts or InputCounts(tasks)
         self._plan = plan
+        self._clock = clock
         self._tasks: dict[StreamPartition, list[LocalTask]] = {}
         for task in tasks:
             for partition in task.queues.positions:
@@ -72,8 +83,10 @@ class ContainerInputs:
         tasks = self._tasks[(batch.stream, batch.partition)]
         stage_input, elasticity = tasks[0].program.graph.inputs[batch.stream], tasks[0].setup.elasticity
         if stage_input.split:
-            trailers = stage_input.clock == "trailer"
+            began, trailers = self._clock(), stage_input.clock == "trailer"
             batch.buckets = key_buckets(batch.records, batch.offsets, elasticity, trailers=trailers)
+            self.counts.key_bucket_seconds += self._clock() - began
+        self.counts.add(batch)
         for task in tasks:
             task.queues.add(batch)
         return [task.name for task in tasks]

@@ -35,7 +35,7 @@ from ..systems.provisioning import (
 from .checkpoints.border_compatibility import refuse_changed_borders
 from .checkpoints.checkpoint import checkpoints_in
 from .checkpoints.migration import kept_states, refuse_recreated
-from .checkpoints.rescaled import plan_before
+from .checkpoints.rescaled import changed_stages, plan_before
 from .commit.changelog_commit import ChangelogCommit
 from .commit.contract import Commits
 from .commit.restore import OnRestore, ignore_restore
@@ -72,10 +72,7 @@ def run(
     del spark
     refuse_running_loop("run()")
     id = container_id or ContainerId()
-    if id.containers > 1:
-        refuse_other_elasticity(plan, checkpoints_in(system, plan.name))
-    elif id.ends is None:
-        change_elasticity(plan, system, settings, machine)
+    took = _own_elasticity(plan, system, settings, id, machine)
     began, loop = machine.clock(), CallLoop()
     container: Container | None = None
     failed: Exception | None = None
@@ -84,7 +81,7 @@ def run(
         try:
             with interruptions_raised(), ExitStack() as stack:
                 try:
-                    container = _prepare(plan, system, settings, until, progress, id, stop, stack, machine, loop)
+                    container = _prepare(plan, system, settings, until, progress, id, stop, stack, machine, loop, took)
                     if container is not None:
                         stop.begin()
                         report = loop.run(container.run())
@@ -103,19 +100,40 @@ def run(
     return Report(pipeline=plan.name, engine="local", seconds=machine.clock() - began, resumed=True)
 
 
-def change_elasticity(plan: Plan, system: System, settings: Settings, machine: Machine = THIS_MACHINE) -> None:
+def _own_elasticity(plan: Plan, system: System, settings: Settings, id: ContainerId, machine: Machine) -> float | None:
+    """Let the tasks have the elasticity of the plan, where this process may change it: see `change_elasticity`."""
+    if id.containers > 1:
+        refuse_other_elasticity(plan, checkpoints_in(system, plan.name))
+        return None
+    return change_elasticity(plan, system, settings, machine) if id.ends is None else None
+
+
+def change_elasticity(plan: Plan, system: System, settings: Settings, machine: Machine = THIS_MACHINE) -> float | None:
     """Let the tasks of a pipeline have the elasticity of the plan. Nothing happens if they have it; else no container
-    of the pipeline may run. Raises the errors of `rescale`, and of a run."""
+    of the pipeline may run. Returns the seconds in which checkpoints and state were split or merged, without those in
+    which tasks came equally far. Raises the errors of `rescale`, and of a run."""
     before = plan_before(plan, checkpoints_in(system, plan.name))
     if before is plan:
-        return
+        return None
     # First, so that a plan that is refused leaves the tasks as they are.
     refuse_impossible(before, system, settings)
 
+    began, caught_up = machine.clock(), 0.0
+
     def catch_up(before: Plan, ends: Mapping[StreamPartition, int], until: str) -> None:
+        nonlocal caught_up
+        since = machine.clock()
         run(before, system, settings, until, None, container_id=ContainerId(ends={**ends}), machine=machine)
+        caught_up = machine.clock() - since
 
     rescale(before, plan, system, settings, catch_up)
+    seconds = machine.clock() - began - caught_up
+    changes = [
+        f"stage {new.name!r} from {old.elasticity} to {new.elasticity}" for old, new in changed_stages(before, plan)
+    ]
+    text = "pipeline %r: key buckets of each task are changed: %s; checkpoints and state took %.1f s"
+    _log.warning(text, plan.name, ", ".join(changes), seconds)
+    return seconds
 
 
 def _prepare(
@@ -129,9 +147,10 @@ def _prepare(
     stack: ExitStack,
     machine: Machine,
     loop: CallLoop,
+    change_seconds: float | None,
 ) -> Container | None:
-    """Open a container with all that it needs; `stack` closes it, and ends the loop. Returns None if its part of the
-    run is done."""
+    """Open a container with all that it needs; `stack` closes it, and ends the loop. `change_seconds` is how long
+    a change of the elasticity took, None without one. Returns None if its part of the run is done."""
     # First, so that a plan that is refused has created no stream.
     refuse_impossible(plan, system, settings)
     make_streams(plan, system.admin())
@@ -149,6 +168,7 @@ def _prepare(
         clock=machine.clock,
         times=SuspiciousTimes(plan, machine.clock, machine.wall),
         warnings=inputs.warnings,
+        elasticity_change_seconds=change_seconds,
     )
     container = _open_container(plan, system, settings, guard, inputs, outputs, reporter, stop, stack, machine, loop)
     # Not before: it says that earlier generations are fenced and that the tasks are open.

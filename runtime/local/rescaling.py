@@ -5,7 +5,6 @@ One entry of the system changes all checkpoints: after a crash either the old ta
 are to be merged first run until they have read equally far.
 """
 
-import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -42,8 +41,6 @@ from .stores.alignment import CommittedLog, align
 from .stores.state_moves import PIECE_BYTES
 from .stores.store_keys import META, MOVED, prefix_of
 from .stores.task_stores import every_folder, folder_name, store_for, without_number
-
-_log = logging.getLogger(__name__)
 
 CatchUp = Callable[[Plan, Mapping[StreamPartition, int], Literal["caught-up", "end"]], None]
 """Runs the tasks of a plan until they have read the sources up to these offsets, as a run that catches up or one to the
@@ -140,10 +137,6 @@ def _rescale(before: Plan, now: Plan, system: System, settings: Settings, stored
     with closing(system.producer()) as producer:
         producer.begin().commit(now.name, removed | {task.name: checkpoints.encode(one) for task, one in made.items()})
     _remove_stores(now, system, settings, old)
-    changes = [
-        f"stage {new.name!r} from {old.elasticity} to {new.elasticity}" for old, new in changed_stages(before, now)
-    ]
-    _log.warning("pipeline %r: key buckets of each task are changed: %s", now.name, ", ".join(changes))
 
 
 def _remove_stores(plan: Plan, system: System, settings: Settings, tasks: Sequence[TaskId]) -> None:

@@ -43,6 +43,14 @@ _LOCAL = ("local",)
 _SPARK = ("spark",)
 
 METRICS: tuple[MetricDefinition, ...] = (
+    MetricDefinition("tasks", "gauge", _RUN, _LOCAL, "Tasks of the container."),
+    MetricDefinition(
+        "container_messages_read",
+        "counter",
+        ("stream", "partition"),
+        _LOCAL,
+        "Records read from a stream, each once for all tasks of the container.",
+    ),
     MetricDefinition(
         "messages_read", "counter", _PLACE, _LOCAL, "Records read from a stream, control messages included."
     ),
@@ -52,6 +60,13 @@ METRICS: tuple[MetricDefinition, ...] = (
         _PLACE,
         _LOCAL,
         "Messages of other key buckets, which the task did not decode; with elasticity alone.",
+    ),
+    MetricDefinition(
+        "key_bucket_seconds",
+        "counter",
+        _RUN,
+        _LOCAL,
+        "Time in which the key buckets of messages were computed; with elasticity alone.",
     ),
     MetricDefinition("messages_queued", "gauge", _PLACE, _LOCAL, "Records that were read and wait to be processed."),
     MetricDefinition(
@@ -105,6 +120,13 @@ METRICS: tuple[MetricDefinition, ...] = (
         "Offsets of changelogs that are still to be read to restore state.",
     ),
     MetricDefinition("restore_seconds", "gauge", _RUN, _LOCAL, "Time that restoring state has taken so far, or took."),
+    MetricDefinition(
+        "elasticity_change_seconds",
+        "gauge",
+        _RUN,
+        _LOCAL,
+        "Time that checkpoints and state took to be split or merged before the run; where that was done.",
+    ),
     MetricDefinition("uptime_seconds", "gauge", _RUN, _BOTH, "Time since the run began."),
     MetricDefinition("event_loop_busy_seconds", "counter", _RUN, _LOCAL, "Time in which the event loop was busy."),
 )

@@ -8,11 +8,12 @@ from ...data_warnings.keyless import KeylessWarning
 from ...data_warnings.suspicious_times import SuspiciousTimes
 from ...kernel.time.bounds import END, START
 from ...metrics.timing import Timing
-from ...report import OnProgress, Progress, Report, Sample, sums
+from ...report import HotKey, OnProgress, Progress, Report, Sample, sums
 from ...systems.contract import StreamPartition
 from ...systems.end_offsets import EndOffsets
 from ..task import LocalTask
 from ..task_metrics import TaskMetrics, task_samples
+from .input_counts import InputCounts
 
 # For people and supervisors; each report counts all tasks, and asks the system for the ends of streams.
 PROGRESS_SECONDS = 1.0
@@ -21,8 +22,8 @@ PATIENCE_SECONDS = 0.5
 
 
 class ProgressReporter:
-    """Reports the progress of one container. The container updates `commit` (the durations of commits) and
-    `idle_seconds` (the time without work)."""
+    """Reports the progress of one container. The container sets `inputs` (what it has read), and updates `commit` (the
+    durations of commits) and `idle_seconds` (the time without work)."""
 
     def __init__(
         self,
@@ -34,8 +35,10 @@ class ProgressReporter:
         clock: Callable[[], float] = time.monotonic,
         times: SuspiciousTimes | None = None,
         warnings: Mapping[str, str] | None = None,
+        elasticity_change_seconds: float | None = None,
     ) -> None:
-        """`warnings` are those of others, by subject; the mapping may grow during the run."""
+        """`warnings` are those of others, by subject; the mapping may grow during the run. The elasticity was changed
+        in `elasticity_change_seconds` before it; None if it was not."""
         self._plan = plan
         self._ends = ends
         self._progress = progress
@@ -49,8 +52,10 @@ class ProgressReporter:
         self._phase: str | None = None
         self._restoring_since: float | None = None
         self._restored: tuple[Sample, ...] = ()
+        self._elasticity_change_seconds = elasticity_change_seconds
         self._keyless_warning = KeylessWarning(plan.pipeline)
         self.restored = (0, 0.0)
+        self.inputs: InputCounts | None = None
         self.commit = Timing()
         self.idle_seconds = 0.0
         self.size = (0, 0)
@@ -142,6 +147,7 @@ class ProgressReporter:
                 container=self._container,
                 keyless=sums(task.keyless for task in (*tasks, *left)),
                 facts=(*samples, *self._restored, *self._own_samples(seconds)),
+                hot_keys=() if self.inputs is None else self.inputs.hot_keys(),
                 warnings=self.warnings,
                 generation=self.size[0],
                 containers=self.size[1],
@@ -149,6 +155,10 @@ class ProgressReporter:
         )
 
     def _own_samples(self, seconds: float) -> Iterator[Sample]:
+        if self.inputs is not None:
+            yield from self.inputs.samples()
+        if self._elasticity_change_seconds is not None:
+            yield Sample("elasticity_change_seconds", self._elasticity_change_seconds)
         yield Sample("commit_seconds", self.commit.histogram)
         yield Sample("uptime_seconds", seconds)
         yield Sample("event_loop_busy_seconds", seconds - self.idle_seconds)
@@ -163,7 +173,13 @@ class ProgressReporter:
 
 
 def report_of(
-    plan: Plan, tasks: Sequence[TaskMetrics], seconds: float, reporter: ProgressReporter, *, resumed: bool
+    plan: Plan,
+    tasks: Sequence[TaskMetrics],
+    seconds: float,
+    reporter: ProgressReporter,
+    *,
+    resumed: bool,
+    hot_keys: tuple[HotKey, ...] = (),
 ) -> Report:
     """The report of a run after so many seconds, from the metrics of its tasks."""
     return Report(
@@ -180,6 +196,7 @@ def report_of(
         failed=sums(task.failed for task in tasks),
         keyless=sums(task.keyless for task in tasks),
         warnings=reporter.warnings,
+        hot_keys=hot_keys,
     )
 
 

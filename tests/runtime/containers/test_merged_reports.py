@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from fluvial.runtime import Progress, Report
 from fluvial.runtime.containers.merged_reports import merged_progress, merged_report
-from fluvial.runtime.report import sums
+from fluvial.runtime.report import HotKey, sums
 
 NAMES = st.dictionaries(st.sampled_from("abc"), st.integers(1, 9))
+HOT_KEYS = st.builds(HotKey, st.sampled_from(["in/0-0-2", "in/0-1-2"]), st.just("in"), st.just("1"), st.floats(0, 1))
 MAYBE = st.none() | st.integers(0, 9)
 progresses = st.builds(
     Progress, phase=st.just("running"), seconds=st.floats(0, 9), read=st.integers(0, 9), written=st.integers(0, 9),
@@ -18,7 +19,7 @@ progresses = st.builds(
 reports = st.builds(
     Report, pipeline=st.just("p"), engine=st.just("local"), seconds=st.floats(0, 9), read=NAMES, written=NAMES,
     late=NAMES, failed=NAMES, checkpoints=st.integers(0, 9), restored=st.integers(0, 9),
-    restore_seconds=st.floats(0, 9),
+    restore_seconds=st.floats(0, 9), hot_keys=st.tuples() | st.tuples(HOT_KEYS) | st.tuples(HOT_KEYS, HOT_KEYS),
 )  # fmt: skip
 
 
@@ -40,6 +41,9 @@ def test_a_report_is_the_sum_by_name(parts: list[Report]) -> None:
     assert (found.pipeline, found.engine, found.seconds) == ("p", "local", 3.0)
     assert found.checkpoints == sum(part.checkpoints for part in parts)
     assert found.restored == sum(part.restored for part in parts)
+    assert [key.share for key in found.hot_keys] == sorted(
+        (k.share for part in parts for k in part.hot_keys), reverse=True
+    )
     assert found.restore_seconds == max((part.restore_seconds for part in parts), default=0)  # all at the same time
     for kind in ("read", "written", "late", "failed"):
         wanted: dict[str, Any] = {}

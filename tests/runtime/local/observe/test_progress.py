@@ -12,7 +12,7 @@ from fluvial.planner import Settings
 from fluvial.runtime import Progress, run
 from fluvial.runtime.metrics.collector import families
 from fluvial.runtime.metrics.definitions import METRICS
-from fluvial.runtime.systems import MemorySystem, System
+from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.systems.memory import MemoryAdmin
 
 
@@ -71,11 +71,27 @@ def test_state_that_is_lost_is_told_of_while_it_is_restored(tmp_path: Path) -> N
     assert values(ended, "restore_remaining_records") == {(): 0}
 
 
+def changing(folder: Path) -> list[Progress]:
+    """What two runs tell, the second of which has another elasticity."""
+    system = numbers(LogSystem(folder / "log", fsync=False), 1)
+    return [told for elasticity in (1, 2) for told in told_by(calling(), system, Settings(elasticity=elasticity))]
+
+
+def test_a_run_that_changes_the_elasticity_tells_how_long_that_took(tmp_path: Path) -> None:
+    first, *_, last = changing(tmp_path)
+    assert values(first, "elasticity_change_seconds") == {}
+    (seconds,) = values(last, "elasticity_change_seconds").values()
+    assert isinstance(seconds, float)
+    assert 0 < seconds < 60
+    assert (values(first, "tasks"), values(last, "tasks")) == ({(): 1}, {(): 2})
+
+
 def test_all_that_the_table_says_is_told_and_nothing_else(tmp_path: Path) -> None:
     system = numbers(ProducingSystem(), *range(0, 300, 10))
     for name in ("kept", "lost"):
         told = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / name), commit_interval=timedelta(0)))
     told += told_by(calling(), numbers(MemorySystem(), 1), Settings(elasticity=2))
+    told += changing(tmp_path)
     assert {fact.metric for progress in told for fact in progress.facts} == {
         measure.name for measure in METRICS if "local" in measure.engines
     }
