@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from ...planner.task_assignment import TaskId
 from ..metrics.definitions import BY_NAME
-from ..report import Histogram, Progress
+from ..report import Histogram, HotKey, Progress, Sample, hottest_first
 
 
 class ContainerRow(Struct, frozen=True, kw_only=True):
@@ -58,8 +59,23 @@ class OperatorRow(Struct, frozen=True, kw_only=True):
     failed: int
 
 
+class KeyBucketRow(Struct, frozen=True, kw_only=True):
+    """One key bucket of a task, in the container that has it. `share` is the fraction that it has of the messages that
+    all key buckets of the task process, as `per_second`; None where there are none. `queued` and `lag` as in
+    `InputRow`."""
+
+    task: str
+    container: str
+    share: float | None
+    processed: int
+    per_second: float
+    queued: int
+    lag: int | None
+
+
 class Overview(Struct, frozen=True, kw_only=True):
-    """A run at one moment. Rates are since the overview before, or since the start if there was none."""
+    """A run at one moment. Rates are since the overview before, or since the start if there was none. Where tasks are
+    split by key, `key_buckets` and `hot_keys` have the hottest first."""
 
     pipeline: str
     engine: str
@@ -67,6 +83,8 @@ class Overview(Struct, frozen=True, kw_only=True):
     inputs: tuple[InputRow, ...]
     outputs: tuple[OutputRow, ...]
     operators: tuple[OperatorRow, ...]
+    key_buckets: tuple[KeyBucketRow, ...] = ()
+    hot_keys: tuple[HotKey, ...] = ()
 
 
 def overview(
@@ -82,6 +100,8 @@ def overview(
         inputs=tuple(_inputs(now, before)),
         outputs=tuple(_outputs(now, before)),
         operators=tuple(_operators(now, before, labels or {})),
+        key_buckets=tuple(sorted(_key_buckets(now, before), key=lambda row: (-row.per_second, -row.processed))),
+        hot_keys=hottest_first(key for progress in now for key in progress.hot_keys),
     )
 
 
@@ -106,19 +126,41 @@ def _container(progress: Progress, before: Progress | None) -> ContainerRow:
 
 
 def _inputs(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[InputRow]:
-    queued, lags = _sums(now, "messages_queued", "stream"), _sums(now, "lag_messages", "stream")
+    queued, lags, places = _sums(now, "messages_queued", "stream"), _lags(now), _partitions(now)
     marks = _grouped(now, "watermark_timestamp_seconds", "stream")
     rates = _rates(now, before, "messages_processed", "stream")
     for name, numbers in _grouped(now, "messages_processed", "stream").items():
         yield InputRow(
             stream=name,
-            partitions=len(numbers),
+            partitions=len(places[name]),
             processed=int(sum(numbers)),
             per_second=rates[name],
             queued=int(queued.get(name, 0)),
             lag=int(lags[name]) if name in lags else None,
             watermark=round(min(marks[name]) * 1000) if name in marks else None,
         )
+
+
+def _partitions(containers: Sequence[Progress]) -> dict[str, set[str]]:
+    """The partitions of each stream that is read: of one where they are not known, as on Spark."""
+    found: dict[str, set[str]] = {}
+    for _, _, stream, partition in (sample.labels for sample in _samples(containers, "messages_processed")):
+        found.setdefault(stream, set()).add(partition)
+    return found
+
+
+def _lags(containers: Sequence[Progress]) -> dict[str, float]:
+    """The lag of each stream. All key buckets of a task read its partition: the one that is furthest behind counts."""
+    furthest: dict[tuple[str, str, str], float] = {}
+    for sample in _samples(containers, "lag_messages"):
+        stage, _, stream, partition = sample.labels
+        assert not isinstance(sample.value, Histogram)
+        place = (stream, stage, partition)
+        furthest[place] = max(sample.value, furthest.get(place, 0.0))
+    lags: dict[str, float] = {}
+    for (stream, _, _), lag in furthest.items():
+        lags[stream] = lags.get(stream, 0.0) + lag
+    return lags
 
 
 def _outputs(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[OutputRow]:
@@ -139,6 +181,29 @@ def _operators(now: Sequence[Progress], before: Sequence[Progress], labels: Mapp
             late=int(late.get(name, 0)),
             failed=int(failed.get(name, 0)),
         )
+
+
+def _key_buckets(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[KeyBucketRow]:
+    processed, rates = _sums(now, "messages_processed", "task"), _rates(now, before, "messages_processed", "task")
+    queued, lags = _sums(now, "messages_queued", "task"), _sums(now, "lag_messages", "task")
+    owners = {sample.labels[1]: one.container for one in now for sample in _samples([one], "messages_processed")}
+    tasks = {name: TaskId.parse(name) for name in processed if name}  # on Spark they have no names
+    whole: dict[tuple[str, int], float] = {}
+    for name, task in tasks.items():
+        place = (task.stage, task.number)
+        whole[place] = whole.get(place, 0) + rates[name]
+    for name, task in tasks.items():
+        if task.elasticity > 1:
+            of_all = whole[(task.stage, task.number)]
+            yield KeyBucketRow(
+                task=name,
+                container=owners[name],
+                share=rates[name] / of_all if of_all > 0 else None,
+                processed=int(processed[name]),
+                per_second=rates[name],
+                queued=int(queued.get(name, 0)),
+                lag=int(lags[name]) if name in lags else None,
+            )
 
 
 def _rates(
@@ -168,7 +233,11 @@ def _grouped(containers: Sequence[Progress], metric: str, label: str | None = No
     """The values of a metric, by the values of one of its labels; without `label` all under the empty text."""
     index = None if label is None else BY_NAME[metric].labels.index(label)
     values: dict[str, list[float]] = {}
-    for sample in (sample for progress in containers for sample in progress.facts if sample.metric == metric):
+    for sample in _samples(containers, metric):
         if not isinstance(sample.value, Histogram):
             values.setdefault("" if index is None else sample.labels[index], []).append(sample.value)
     return values
+
+
+def _samples(containers: Sequence[Progress], metric: str) -> Iterator[Sample]:
+    return (sample for progress in containers for sample in progress.facts if sample.metric == metric)

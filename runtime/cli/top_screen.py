@@ -7,24 +7,37 @@ from rich.table import Table
 from rich.text import Text
 
 from ...dsl.text import plural
+from ..report import HotKey
 from .display import moment
-from .top_overview import ContainerRow, InputRow, OperatorRow, OutputRow, Overview
+from .top_overview import ContainerRow, InputRow, KeyBucketRow, OperatorRow, OutputRow, Overview
 
 UNKNOWN = "-"
+MOST_HOT = 10
+"""Key buckets and hot keys that are shown; there may be thousands."""
 
 
 def screen(seen: Overview) -> RenderableType:
-    """A run as tables: its containers, its inputs and outputs, its operators."""
+    """A run as tables: its containers, its inputs and outputs, its operators; where tasks are split by key, the hottest
+    key buckets and keys."""
     head = f"{seen.pipeline} on {seen.engine}: {plural(len(seen.containers), 'container')}"
     titles = "container, process, phase, seconds, commits, commit time, in flight, busy, memory"
     tasks = any(row.batch_tasks is not None for row in seen.containers)  # on Spark alone
-    return Group(
+    shown = Group(
         Text(head, style="bold"),
         _table(titles + ", tasks" * tasks, (_container(row)[: None if tasks else -1] for row in seen.containers)),
         _table("input, partitions, processed, per second, queued, lag, watermark", map(_input, seen.inputs)),
         _table("output, written, per second", map(_output, seen.outputs)),
         _table("operator, messages, per second, late, failed", map(_operator, seen.operators)),
     )
+    if seen.key_buckets:
+        buckets = seen.key_buckets[:MOST_HOT]
+        of_all = f" ({len(buckets)} of {len(seen.key_buckets)})" * (len(buckets) < len(seen.key_buckets))
+        shown.renderables.append(
+            _table(f"key bucket{of_all}, container, share, per second, queued, lag", map(_key_bucket, buckets))
+        )
+    if seen.hot_keys:
+        shown.renderables.append(_table("hot key, stream, key bucket, share", map(_hot_key, seen.hot_keys[:MOST_HOT])))
+    return shown
 
 
 def _container(row: ContainerRow) -> Sequence[str]:
@@ -52,11 +65,22 @@ def _operator(row: OperatorRow) -> Sequence[str]:
     return row.label, f"{row.messages:,}", f"{row.per_second:,.0f}", f"{row.late:,}", f"{row.failed:,}"
 
 
+def _key_bucket(row: KeyBucketRow) -> Sequence[str]:
+    share = UNKNOWN if row.share is None else f"{row.share:.0%}"
+    lag = UNKNOWN if row.lag is None else f"{row.lag:,}"
+    return row.task, row.container, share, f"{row.per_second:,.0f}", f"{row.queued:,}", lag
+
+
+def _hot_key(row: HotKey) -> Sequence[str]:
+    return row.key, row.stream, row.task, f"{row.share:.0%}"
+
+
 def _table(titles: str, rows: Iterable[Sequence[str]]) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for index, title in enumerate(titles.split(", ")):
-        words = title in ("phase", "watermark")
-        table.add_column(title, justify="left" if index == 0 or words else "right", no_wrap=True)
+        words = title in ("phase", "watermark", "stream", "key bucket")
+        # A key may be long: where the screen is narrow it takes several lines, and what is said of it stays.
+        table.add_column(title, justify="left" if index == 0 or words else "right", no_wrap=title != "hot key")
     for row in rows:
         table.add_row(*map(Text, row))
     return Group(Text(), table)

@@ -5,8 +5,8 @@ import io
 from rich.console import Console
 
 from fluvial.runtime.cli.top_overview import Overview, overview
-from fluvial.runtime.cli.top_screen import screen
-from fluvial.runtime.report import Histogram, Progress, Sample
+from fluvial.runtime.cli.top_screen import MOST_HOT, screen
+from fluvial.runtime.report import Histogram, HotKey, Progress, Sample
 
 
 def container(id: str, seconds: float, number: float, *facts: Sample, lag: float = 5) -> Progress:
@@ -31,8 +31,8 @@ def container(id: str, seconds: float, number: float, *facts: Sample, lag: float
     return Progress(phase="running", seconds=seconds, read=0, written=0, in_flight=7, facts=told + facts, **names)  # type: ignore[arg-type]
 
 
-def printed(seen: Overview) -> list[str]:
-    out = Console(file=io.StringIO(), width=120)
+def printed(seen: Overview, width: int = 120) -> list[str]:
+    out = Console(file=io.StringIO(), width=width)
     out.print(screen(seen))
     assert isinstance(out.file, io.StringIO)
     return [line.rstrip() for line in out.file.getvalue().splitlines()]
@@ -115,3 +115,89 @@ def test_the_tasks_of_a_batch_have_a_column_on_spark_alone() -> None:
     between = Progress(phase="running", seconds=9.0, read=0, written=0, batch_tasks_done=0, batch_tasks=0)
     assert printed(overview([between]))[3].endswith(" -")
     assert printed(overview([container("0", 10, 1000)]))[2].endswith("memory")
+
+
+def split(id: str, seconds: float, processed: dict[str, float], *keys: HotKey, lag: float = 0) -> Progress:
+    """A container that has these key buckets of partition 0 of clicks, and what each has processed."""
+    facts = [
+        sample
+        for bucket, number in processed.items()
+        for place in [("clicks", f"clicks/0-{bucket}-4", "clicks", "0")]
+        for sample in (
+            Sample("messages_processed", number, place),
+            Sample("messages_queued", 10, place),
+            Sample("lag_messages", lag, place),
+        )
+    ]
+    names = {"pipeline": "visits", "engine": "local", "container": id}
+    return Progress(phase="running", seconds=seconds, read=0, written=0, facts=(*facts,), hot_keys=keys, **names)  # type: ignore[arg-type]
+
+
+ADA = HotKey("clicks/0-1-4", "clicks", '"ada"', 0.834)
+LONG = HotKey("clicks/0-2-4", "clicks", f'"{"a name of many words " * 2}"', 0.21)
+
+
+def two_containers() -> Overview:
+    before = [split("0", 10, {"0": 1000, "1": 1000}), split("1", 10, {"2": 1000, "3": 1000})]
+    now = [split("0", 20, {"0": 2000, "1": 8000}, ADA, lag=7), split("1", 20, {"2": 2000, "3": 2000}, LONG, lag=9)]
+    return overview(now, before)
+
+
+def test_key_buckets_have_their_share_since_the_look_before_the_hottest_first() -> None:
+    seen = two_containers()
+    assert [(row.task, row.container, row.share, row.per_second) for row in seen.key_buckets] == [
+        ("clicks/0-1-4", "0", 0.7, 700),
+        ("clicks/0-0-4", "0", 0.1, 100),
+        ("clicks/0-2-4", "1", 0.1, 100),
+        ("clicks/0-3-4", "1", 0.1, 100),
+    ]
+    assert seen.hot_keys == (ADA, LONG)
+
+
+def test_a_partition_that_many_key_buckets_read_counts_once() -> None:
+    (clicks,) = two_containers().inputs
+    assert (clicks.partitions, clicks.lag, clicks.processed) == (1, 9, 14_000)
+
+
+def test_key_buckets_that_have_nothing_to_do_have_no_share() -> None:
+    idle = [split("0", 10, {"0": 0, "1": 0})]
+    assert [row.share for row in overview(idle).key_buckets] == [None, None]
+
+
+def test_people_see_the_hottest_key_buckets_and_keys_also_on_a_narrow_screen() -> None:
+    wide, narrow = printed(two_containers()), printed(two_containers(), width=64)
+    buckets = [
+        "key bucket    container  share  per second  queued  lag",
+        "clicks/0-1-4          0    70%         700      10    7",
+        "clicks/0-0-4          0    10%         100      10    7",
+        "clicks/0-2-4          1    10%         100      10    9",
+        "clicks/0-3-4          1    10%         100      10    9",
+    ]
+    assert [line for line in wide if line.startswith(("key bucket", "clicks/"))] == buckets
+    assert [line for line in narrow if line.startswith(("key bucket", "clicks/"))] == buckets
+    assert wide[-3:] == [
+        "hot key                                       stream  key bucket    share",
+        '"ada"                                         clicks  clicks/0-1-4    83%',
+        '"a name of many words a name of many words "  clicks  clicks/0-2-4    21%',
+    ]
+    assert narrow[-4:] == [
+        "hot key                            stream  key bucket    share",
+        '"ada"                              clicks  clicks/0-1-4    83%',
+        '"a name of many words a name of    clicks  clicks/0-2-4    21%',
+        'many words "',
+    ]
+
+
+def test_of_many_key_buckets_and_keys_the_hottest_are_shown() -> None:
+    keys = [HotKey("clicks/0-1-4", "clicks", f'"{number}"', number / 100) for number in range(30)]
+    lines = printed(overview([split("0", 10, {str(bucket): bucket for bucket in range(30)}, *keys)]))
+    buckets = lines.index("key bucket (10 of 30)  container  share  per second  queued  lag")
+    assert [line.split()[0] for line in lines[buckets + 1 :][:MOST_HOT]] == [
+        f"clicks/0-{29 - at}-4" for at in range(10)
+    ]
+    assert [line.split()[0] for line in lines[-MOST_HOT:]] == [f'"{29 - at}"' for at in range(10)]
+
+
+def test_without_elasticity_there_are_no_key_buckets() -> None:
+    seen = overview([container("0", 10, 1000)])
+    assert (seen.key_buckets, seen.hot_keys) == ((), ())
