@@ -15,6 +15,7 @@ from rich.console import Console
 from engines.command_line import Ended, Fluvial
 from engines.targets import write
 from fluvial.dsl import Pipeline, SystemProblem
+from fluvial.planner import Settings
 from fluvial.runtime import Metrics, Progress, run
 from fluvial.runtime.cli.commands import top
 from fluvial.runtime.systems import MemorySystem
@@ -84,6 +85,14 @@ def test_a_run_as_json(fluvial: Fluvial, metrics: Metrics) -> None:
     assert (seen["pipeline"], seen["engine"], seen["containers"][0]["phase"]) == ("copy", "local", "done")
     assert [(row["stream"], row["processed"], row["lag"]) for row in seen["inputs"]] == [("words", 3, 0)]
     assert [(row["operator"], row["messages"]) for row in seen["operators"]] == [("stream-1", 3), ("send_to-2", 3)]
+
+
+def test_a_run_with_elasticity_shows_its_key_buckets(fluvial: Fluvial, metrics: Metrics) -> None:
+    run(copy(), system=three_words(), until="end", metrics=metrics, settings=Settings(elasticity=2))
+    seen = json.loads(fluvial("top", metrics.url, "--json").out)
+    assert {row["task"]: row["processed"] for row in seen["key_buckets"]} == {"words/0-0-2": 2, "words/0-1-2": 1}
+    lines = [line.split() for line in fluvial("top", metrics.url).out.splitlines()]
+    assert [line[:3] for line in lines if line[:1] == ["words/0-0-2"]] == [["words/0-0-2", "0", "67%"]]
 
 
 def test_a_run_is_found_by_its_name_or_as_the_only_one(fluvial: Fluvial, metrics: Metrics) -> None:

@@ -64,3 +64,12 @@ def test_a_key_that_has_cooled_down_makes_room_for_one_that_is_hot_now() -> None
     sketch = filled([b"then"] * 1000 + [b"now"] * 300, entries=4, halved_at=100)
     assert [one.key for one in sketch.hottest(1)] == [b"now"]
     assert sketch.hottest(1)[0].at_least > 0.9
+
+
+def test_a_new_key_takes_the_entry_of_the_least_count_as_it_is_now() -> None:
+    sketch = filled([b"a", b"b", b"c", b"a", b"b", b"d"], entries=3)
+    assert [(one.key, round(6 * one.at_least), round(6 * one.at_most)) for one in sketch.hottest(3)] == [
+        (b"b", 2, 2),
+        (b"a", 2, 2),
+        (b"d", 1, 2),
+    ]
