@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from ...planner.task_assignment import TaskId
 from ..metrics.definitions import BY_NAME
-from ..report import Histogram, HotKey, Progress, Sample, hottest_first
+from ..metrics.samples import lags_by_stream, samples_of
+from ..report import Histogram, HotKey, Progress, hottest_first
 
 
 class ContainerRow(Struct, frozen=True, kw_only=True):
@@ -126,7 +127,7 @@ def _container(progress: Progress, before: Progress | None) -> ContainerRow:
 
 
 def _inputs(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[InputRow]:
-    queued, lags, places = _sums(now, "messages_queued", "stream"), _lags(now), _partitions(now)
+    queued, lags, places = _sums(now, "messages_queued", "stream"), lags_by_stream(now), _partitions(now)
     marks = _grouped(now, "watermark_timestamp_seconds", "stream")
     rates = _rates(now, before, "messages_processed", "stream")
     for name, numbers in _grouped(now, "messages_processed", "stream").items():
@@ -136,7 +137,7 @@ def _inputs(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[Inp
             processed=int(sum(numbers)),
             per_second=rates[name],
             queued=int(queued.get(name, 0)),
-            lag=int(lags[name]) if name in lags else None,
+            lag=lags.get(name),
             watermark=round(min(marks[name]) * 1000) if name in marks else None,
         )
 
@@ -144,23 +145,9 @@ def _inputs(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[Inp
 def _partitions(containers: Sequence[Progress]) -> dict[str, set[str]]:
     """The partitions of each stream that is read: of one where they are not known, as on Spark."""
     found: dict[str, set[str]] = {}
-    for _, _, stream, partition in (sample.labels for sample in _samples(containers, "messages_processed")):
+    for _, _, stream, partition in (sample.labels for sample in samples_of(containers, "messages_processed")):
         found.setdefault(stream, set()).add(partition)
     return found
-
-
-def _lags(containers: Sequence[Progress]) -> dict[str, float]:
-    """The lag of each stream. All key buckets of a task read its partition: the one that is furthest behind counts."""
-    furthest: dict[tuple[str, str, str], float] = {}
-    for sample in _samples(containers, "lag_messages"):
-        stage, _, stream, partition = sample.labels
-        assert not isinstance(sample.value, Histogram)
-        place = (stream, stage, partition)
-        furthest[place] = max(sample.value, furthest.get(place, 0.0))
-    lags: dict[str, float] = {}
-    for (stream, _, _), lag in furthest.items():
-        lags[stream] = lags.get(stream, 0.0) + lag
-    return lags
 
 
 def _outputs(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[OutputRow]:
@@ -186,7 +173,7 @@ def _operators(now: Sequence[Progress], before: Sequence[Progress], labels: Mapp
 def _key_buckets(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[KeyBucketRow]:
     processed, rates = _sums(now, "messages_processed", "task"), _rates(now, before, "messages_processed", "task")
     queued, lags = _sums(now, "messages_queued", "task"), _sums(now, "lag_messages", "task")
-    owners = {sample.labels[1]: one.container for one in now for sample in _samples([one], "messages_processed")}
+    owners = {sample.labels[1]: one.container for one in now for sample in samples_of([one], "messages_processed")}
     tasks = {name: TaskId.parse(name) for name in processed if name}  # on Spark they have no names
     whole: dict[tuple[str, int], float] = {}
     for name, task in tasks.items():
@@ -233,11 +220,7 @@ def _grouped(containers: Sequence[Progress], metric: str, label: str | None = No
     """The values of a metric, by the values of one of its labels; without `label` all under the empty text."""
     index = None if label is None else BY_NAME[metric].labels.index(label)
     values: dict[str, list[float]] = {}
-    for sample in _samples(containers, metric):
+    for sample in samples_of(containers, metric):
         if not isinstance(sample.value, Histogram):
             values.setdefault("" if index is None else sample.labels[index], []).append(sample.value)
     return values
-
-
-def _samples(containers: Sequence[Progress], metric: str) -> Iterator[Sample]:
-    return (sample for progress in containers for sample in progress.facts if sample.metric == metric)

@@ -23,6 +23,7 @@ from ..data_warnings.suspicious_times import LOGGER as TIMES
 from ..launch import Until, run_container
 from ..local.coordination.membership import ContainerId
 from ..metrics.http import Address, serving
+from ..metrics.samples import samples_of
 from ..pipeline_loader import load_pipeline
 from ..preflight.input_streams import LOGGER as STREAMS
 from ..process.standard_streams import forgiving_stderr
@@ -91,7 +92,7 @@ def run_child(config: ChildConfig, report_to_supervisor: Callable[[ChildReport],
                 opened(config.system),
                 config.settings,
                 config.until,
-                lambda progress: report_to_supervisor(ChildReport(progress=replace(progress, facts=(), hot_keys=()))),
+                lambda progress: report_to_supervisor(ChildReport(progress=_to_be_merged(progress))),
                 None,
                 container,
                 metrics,
@@ -114,6 +115,11 @@ def _pipeline(config: ChildConfig) -> Pipeline:
     from ..spark.lowering.packaging import unpack_pipeline  # noqa: PLC0415 - an extra, which most containers need not
 
     return unpack_pipeline(config.shipped)
+
+
+def _to_be_merged(progress: Progress) -> Progress:
+    """The part of a progress that a supervisor needs: of the samples the lags, each of which counts once."""
+    return replace(progress, facts=tuple(samples_of([progress], "lag_messages")), hot_keys=())
 
 
 def _print_error(line: str) -> None:

@@ -2,24 +2,25 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..metrics.samples import lags_by_stream
 from ..report import Progress, Report, hottest_first, sums
 
 
 def merged_progress(parts: Sequence[Progress], phase: str, seconds: float) -> Progress:
     """The progress of all containers together.
 
-    >>> parts = [Progress(phase="running", seconds=1.0, read=2, written=number, lag=3) for number in (1, 2)]
+    >>> parts = [Progress(phase="running", seconds=1.0, read=2, written=number) for number in (1, 2)]
     >>> merged = merged_progress(parts, "2 of 2 containers", 2.0)
-    >>> merged.read, merged.written, merged.lag
-    (4, 3, 6)
+    >>> merged.read, merged.written
+    (4, 3)
     """
-    lags = [part.lag for part in parts]
+    unknown = any(part.lag is None for part in parts)
     return Progress(
         phase=phase,
         seconds=seconds,
         read=sum(part.read for part in parts),
         written=sum(part.written for part in parts),
-        lag=None if None in lags else sum(lag for lag in lags if lag is not None),
+        lag=None if unknown else sum(lags_by_stream(parts).values()),
         watermark=min((part.watermark for part in parts if part.watermark is not None), default=None),
         in_flight=sum(part.in_flight for part in parts),
         keyless=sums(part.keyless for part in parts),

@@ -1,10 +1,10 @@
-"""Samples that both engines report in the same way."""
+"""Samples that both engines report in the same way, and what several tasks report of one partition."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ...planner.plan import Plan
 from ..kernel.time.bounds import END, START
-from ..report import Sample
+from ..report import Histogram, Progress, Sample
 
 Place = tuple[str, str, str, str]
 """The values of the labels stage, task, stream and partition; empty where an engine does not know them."""
@@ -44,3 +44,20 @@ def watermark_samples(watermark: int | None, place: Place) -> Iterator[Sample]:
     """The watermark in seconds. There is none before the first message and after the end of input."""
     if watermark is not None and watermark not in (START, END):
         yield Sample("watermark_timestamp_seconds", watermark / 1000, place)
+
+
+def samples_of(containers: Iterable[Progress], metric: str) -> Iterator[Sample]:
+    """The samples of a metric."""
+    return (sample for progress in containers for sample in progress.facts if sample.metric == metric)
+
+
+def lags_by_stream(containers: Iterable[Progress]) -> dict[str, int]:
+    """The lag of each stream. Key buckets, which may be in several containers, read one partition: the one that is
+    furthest behind counts."""
+    lags: dict[str, dict[str, int]] = {}
+    for sample in samples_of(containers, "lag_messages"):
+        assert not isinstance(sample.value, Histogram)
+        *_, stream, partition = sample.labels
+        of_stream = lags.setdefault(stream, {})
+        of_stream[partition] = max(int(sample.value), of_stream.get(partition, 0))
+    return {stream: sum(of_stream.values()) for stream, of_stream in lags.items()}

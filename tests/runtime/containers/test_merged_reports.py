@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from fluvial.runtime import Progress, Report
 from fluvial.runtime.containers.merged_reports import merged_progress, merged_report
-from fluvial.runtime.report import HotKey, sums
+from fluvial.runtime.report import HotKey, Sample, sums
 
 NAMES = st.dictionaries(st.sampled_from("abc"), st.integers(1, 9))
 HOT_KEYS = st.builds(HotKey, st.sampled_from(["in/0-0-2", "in/0-1-2"]), st.just("in"), st.just("1"), st.floats(0, 1))
 MAYBE = st.none() | st.integers(0, 9)
 progresses = st.builds(
     Progress, phase=st.just("running"), seconds=st.floats(0, 9), read=st.integers(0, 9), written=st.integers(0, 9),
-    lag=MAYBE, watermark=MAYBE, in_flight=st.integers(0, 9), keyless=NAMES,
+    lag=st.just(0), watermark=MAYBE, in_flight=st.integers(0, 9), keyless=NAMES,
 )  # fmt: skip
 reports = st.builds(
     Report, pipeline=st.just("p"), engine=st.just("local"), seconds=st.floats(0, 9), read=NAMES, written=NAMES,
@@ -30,9 +30,22 @@ def test_progress_is_the_sum_and_time_the_least(parts: list[Progress]) -> None:
     for name in ("read", "written", "in_flight"):
         assert getattr(found, name) == sum(getattr(part, name) for part in parts)
     assert found.keyless == sums(part.keyless for part in parts)
-    lags = [part.lag for part in parts]
-    assert found.lag == (None if None in lags else sum(lag or 0 for lag in lags))
     assert found.watermark == min((part.watermark for part in parts if part.watermark is not None), default=None)
+
+
+def behind(container: int, **lags: int) -> Progress:
+    """A container with key buckets of partitions of `in`, by the number of the partition behind an underscore."""
+    facts = [Sample("lag_messages", lag, ("in", f"in/0-{container}-2", "in", name[1:])) for name, lag in lags.items()]
+    return Progress(phase="running", seconds=1.0, read=0, written=0, lag=sum(lags.values()), facts=(*facts,))
+
+
+def test_the_lag_of_a_partition_that_several_containers_read_counts_once() -> None:
+    assert merged_progress([behind(0, _0=5, _1=2), behind(1, _0=7), behind(2, _2=1)], "3 of 3", 1.0).lag == 10
+
+
+def test_a_lag_that_one_container_does_not_know_is_not_known() -> None:
+    restoring = Progress(phase="restoring", seconds=1.0, read=0, written=0)
+    assert merged_progress([behind(0, _0=5), restoring], "2 of 2", 1.0).lag is None
 
 
 @given(st.lists(reports))

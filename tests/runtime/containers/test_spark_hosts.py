@@ -22,6 +22,7 @@ from fluvial.runtime.containers.child_process import ChildConfig, ChildReport, r
 from fluvial.runtime.containers.spark_hosts import fitted, listening
 from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.coordination.membership import begin_run
+from fluvial.runtime.metrics.samples import lags_by_stream
 from fluvial.runtime.spark.lowering.packaging import pack_pipeline, unpack_pipeline
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.systems import LogSystem
@@ -94,6 +95,18 @@ def test_a_child_runs_the_pipeline_that_came_along(log: LogSystem) -> None:
     assert run_child(fitted(pack_pipeline(counting()), Path.cwd(), config), reports.append) == 0
     assert reports[-1].report is not None
     assert reports[-1].report.read["words"] == 200
+
+
+def test_a_child_tells_its_supervisor_the_lags_of_its_tasks_and_no_other_sample(log: LogSystem) -> None:
+    reports: list[ChildReport] = []
+    settings = Settings(elasticity=2)
+    run_id = begin_run(checked_plan(counting(), log, settings), log, 1, "end")
+    config = replace(CONFIG, system=opening(log), settings=settings, run=run_id)
+    assert run_child(fitted(pack_pipeline(counting()), Path.cwd(), config), reports.append) == 0
+    told = [report.progress for report in reports if report.progress is not None]
+    assert {sample.metric for progress in told for sample in progress.facts} == {"lag_messages"}
+    assert [sum(lags_by_stream([progress]).values()) for progress in told] == [progress.lag for progress in told]
+    assert len(told[0].facts) == 2 * len(WORDS) + 2 * PARTITIONS  # of sources, and between stages
 
 
 @pytest.fixture
