@@ -41,8 +41,8 @@ class Progress(Struct, frozen=True, kw_only=True):
     present batch. `batch_tasks_done` of `batch_tasks` tasks of the present batch are done, of those jobs that Spark has
     begun for it: 0 of 0 between two batches, None on the local engine and on Spark Connect. `memory` is that of the
     process in bytes, and `process` its id, if metrics are served. `facts` are the samples of all metrics. `warnings`
-    and `hot_keys` are those of `Report`, so far, and `keyless` its counts. `containers` is the number that the run is to
-    have, 0 where that does not change, and `generation` counts its changes.
+    and `hot_keys` are those of `Report`, so far, and `keyless` its counts. `containers` is the number that the run is
+    to have, 0 where that does not change, and `generation` counts its changes.
 
     >>> def show(progress: Progress) -> None:
     ...     print(f"{progress.phase}: {progress.read} read after {progress.seconds:.0f} s")

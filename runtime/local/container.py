@@ -9,7 +9,6 @@ from ...dsl.errors import NoProgressError
 from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ...planner.task_assignment import stages_of, tasks_of
 from ..preflight.input_streams import InputStreamMonitor
 from ..process.machine import THIS_MACHINE, Machine
 from ..process.signals import DRAIN_SECONDS
@@ -20,7 +19,7 @@ from .commit.contract import Commits
 from .container_inputs import ContainerInputs
 from .coordination.membership import PlaceGuard
 from .coordination.wait_messages import WaitReporter
-from .handover.task_moves import MOVING_SECONDS, TaskMoves
+from .handover.task_moves import MOVING_SECONDS, TaskMoves, in_order
 from .observe.input_counts import InputCounts
 from .observe.progress import ProgressReporter, report_of
 from .slices import SLICE_SECONDS, Slice
@@ -287,10 +286,8 @@ class Container:
 
     def _move(self, moves: TaskMoves) -> None:
         """Take over tasks, and let those leave that another container is ready for."""
-        gained = moves.gained(self._tasks)
-        if gained:
-            order = {task: at for at, task in enumerate(tasks_of(stages_of(self._plan)))}
-            self._change_tasks(sorted([*self._tasks, *gained], key=lambda task: order[task.name]))
+        if gained := moves.gained(self._tasks):
+            self._change_tasks(in_order(self._plan, [*self._tasks, *gained]))
         moves.leave(self._tasks)
 
     def _is_over(self) -> bool:

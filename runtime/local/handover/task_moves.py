@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection
 
+from ....planner.plan import Plan
+from ....planner.task_assignment import stages_of, tasks_of
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
 from ..coordination.assignments import Assignment
@@ -97,6 +99,12 @@ class TaskMoves:
         if not first:  # at the begin of a run every task is where it belongs
             self._warm_up = self._make_warm_up(assignment, frozenset(task.name for task in have))
             self._warm_up.start()
+
+
+def in_order(plan: Plan, tasks: Collection[LocalTask]) -> list[LocalTask]:
+    """Tasks in the order of the plan, in which a container runs them."""
+    order = {name: at for at, name in enumerate(tasks_of(stages_of(plan)))}
+    return sorted(tasks, key=lambda task: order[task.name])
 
 
 def task_moves(

@@ -52,6 +52,8 @@ class LiveContainers:
         self.run = begin_run(self.plan, system, containers, "stopped")
         self.containers = containers
         self.alive: dict[int, tuple[Container, ExitStack, CallLoop]] = {}
+        self.standing: set[int] = set()
+        """Those that take no turn, since their processes are paused."""
 
     @property
     def ended(self) -> Mapping[int, Container]:
@@ -63,7 +65,7 @@ class LiveContainers:
         stack, loop = ExitStack(), CallLoop()
         id = ContainerId(number, self.containers, self.run)
         container = engine._prepare(
-            self.plan, self.system, self.settings, "stopped", None, id, lambda: False, stack, rushing(), loop
+            self.plan, self.system, self.settings, "stopped", None, id, lambda: False, stack, rushing(), loop, None
         )
         assert container is not None
         self.alive[number] = container, stack, loop
@@ -79,6 +81,10 @@ class LiveContainers:
                 task.close()
             stack.close()
 
+    def tasks_of(self, number: int) -> list[str]:
+        """The tasks that a container runs."""
+        return [task.name for task in self.alive[number][0]._tasks]
+
     def lose_store(self, number: int) -> None:
         """Lose the stores of a container that is dead."""
         if number not in self.alive:
@@ -88,7 +94,7 @@ class LiveContainers:
 
     def turn(self, number: int) -> bool:
         """Let a container take a turn; whether it had anything to do."""
-        if number not in self.alive:
+        if number not in self.alive or number in self.standing:
             return False
         container, _, loop = self.alive[number]
         return loop.run(_turn(container))
@@ -112,10 +118,16 @@ class LiveContainers:
         return not unsettled(assignment, owners_of(assignment, checkpoints_in(self.system, self.plan.name)))
 
     def finish(self) -> None:
-        """Let all containers run until nothing is left to do, and die."""
+        """Start those that are missing, let all run until nothing is left to do, and die."""
         for number in range(max([self.containers, *(one + 1 for one in self.alive)])):
             if number not in self.alive:
                 self.start(number)
+        self.rest()
+        assert {*self.ended} == {number for number in self.alive if number >= self.containers}
+        self.close()
+
+    def rest(self) -> None:
+        """Let all that are alive run until nothing is left to do."""
         quiet = 0
         for _ in range(MOST_TURNS):
             moved = [self.turn(number) for number in sorted(self.alive)]
@@ -123,8 +135,6 @@ class LiveContainers:
             if quiet > QUIET_TURNS:
                 break
         assert quiet > QUIET_TURNS, "it never came to rest"
-        assert {*self.ended} == {number for number in self.alive if number >= self.containers}
-        self.close()
 
     def close(self) -> None:
         """Let all containers die."""

@@ -1,0 +1,141 @@
+"""Tasks that go from one container to another while both run."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from engines.live_containers import LiveContainers, in_one_thread
+from engines.sending import ProducingSystem, stores_of
+from engines.targets import contents, write
+from fluvial.dsl import Pipeline, SystemProblem, TakenOver, count, unbounded
+from fluvial.dsl.message import Record
+from fluvial.planner import Settings
+from fluvial.planner.settings import Guarantee
+from fluvial.runtime import run
+from fluvial.runtime.local.container import Container
+from fluvial.runtime.systems.partitioner import partition_of
+
+PARTITIONS = 4
+USERS = [f"user{number}" for number in range(20)]
+
+
+def counting() -> Pipeline:
+    pipeline = Pipeline("p")
+    counted = pipeline.stream("in", value=str, key=str).window(unbounded(), count(), id="n")
+    counted.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
+    return pipeline
+
+
+def add(system: ProducingSystem, at: int) -> None:
+    """One message of each user."""
+    parts: list[list[Record]] = [[] for _ in range(PARTITIONS)]
+    for user in USERS:
+        parts[partition_of(user.encode(), PARTITIONS)].append((user.encode(), b"m", at, ()))
+    write(system, {"in": parts})
+
+
+@pytest.fixture
+def system() -> Iterator[ProducingSystem]:
+    made = ProducingSystem()
+    add(made, 0)
+    with in_one_thread(made):
+        yield made
+
+
+def of(system: ProducingSystem, containers: int, guarantee: Guarantee = "exactly_once") -> LiveContainers:
+    live = LiveContainers(system, counting(), containers, Settings(guarantee=guarantee))
+    for number in range(containers):
+        live.start(number)
+    return live
+
+
+def turns(container: Container) -> None:
+    for _ in range(50):
+        container.turn()
+
+
+def counts(system: ProducingSystem, live: LiveContainers) -> Counter[str]:
+    """What is counted of each user once a run to the end has fired the windows."""
+    live.close()
+    with stores_of(system):
+        run(live.pipeline, system=system, until="end", settings=live.settings)
+    return Counter((value or b"").decode() for _, value, _, _ in contents(system, "out"))
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("change", [(1, 3), (3, 1), (2, 4), (4, 2)])
+def test_tasks_move_with_their_state(system: ProducingSystem, change: tuple[int, int], guarantee: Guarantee) -> None:
+    before, after = change
+    with closing(of(system, before, guarantee)) as live:
+        live.rest()
+        live.scale(after)
+        for number in range(before, after):
+            live.start(number)
+            assert live.tasks_of(number) == []
+        add(system, 1)
+        live.rest()
+        has = {number: live.tasks_of(number) for number in live.alive}
+        assert sorted(task for tasks in has.values() for task in tasks) == [f"in/{n}" for n in range(PARTITIONS)]
+        assert all(bool(has[number]) == (number < after) for number in has)
+        assert {*live.ended} == {*range(after, before)}
+        add(system, 2)
+        live.rest()
+        assert counts(system, live) == Counter(f"{user} 3" for user in USERS)
+
+
+def test_a_task_goes_on_where_it_is_until_its_next_container_is_there(system: ProducingSystem) -> None:
+    with closing(of(system, 1)) as live:
+        live.scale(2)
+        add(system, 1)
+        for _ in range(50):
+            live.turn(0)
+        assert len(live.tasks_of(0)) == PARTITIONS
+        assert not live.settled
+        live.start(1)
+        live.rest()
+        assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
+        assert counts(system, live) == Counter(f"{user} 2" for user in USERS)
+
+
+def test_a_change_that_is_taken_back_leaves_tasks_where_they_were(system: ProducingSystem) -> None:
+    with closing(of(system, 2)) as live:
+        live.rest()
+        before = live.tasks_of(0), live.tasks_of(1)
+        live.scale(3)
+        live.turn(0)
+        live.scale(2)
+        live.rest()
+        assert (live.tasks_of(0), live.tasks_of(1)) == before
+
+
+def test_a_container_that_is_started_again_has_the_tasks_that_it_was_handed_over(system: ProducingSystem) -> None:
+    with closing(of(system, 1)) as live:
+        live.scale(2)
+        live.start(1)
+        live.rest()
+        before = live.tasks_of(1)
+        live.start(1)
+        live.lose_store(0)
+        live.start(0)
+        assert live.tasks_of(1) == before
+        add(system, 1)
+        live.rest()
+        assert counts(system, live) == Counter(f"{user} 2" for user in USERS)
+
+
+def test_a_container_that_was_replaced_hands_nothing_over(system: ProducingSystem) -> None:
+    """It wakes up after another process has its number, and its tasks: what it commits is refused."""
+    with closing(of(system, 1)) as live:
+        live.rest()
+        zombie = live.alive.pop(0)
+        live.system._memory.claims.clear()
+        live.scale(2)
+        live.start(0)
+        live.start(1)
+        add(system, 1)
+        with closing(zombie[1]), pytest.raises((SystemProblem, TakenOver)):
+            turns(zombie[0])
+        live.rest()
+        assert counts(system, live) == Counter(f"{user} 2" for user in USERS)
