@@ -46,6 +46,10 @@ def scale(
 
     Raises UnsupportedError for a system other than Kafka; SystemProblem for a pipeline of which not all containers run,
     or whose run ends by itself, and after `timeout`; PlanError for a run that has other tasks than this pipeline.
+
+    >>> moves = scale(pipeline, containers=4, system="kafka://localhost:9092", dry_run=True)  # doctest: +SKIP
+    >>> [f"{move.task} from {move.container} to {move.to}" for move in moves]  # doctest: +SKIP
+    ['clicks/1 from 1 to 2', 'visits-by-user/1 from 1 to 3']
     """
     valid = type(containers) is int and containers >= 1
     require(valid, UsageError, f"containers={containers!r}", "a number of containers, 1 or more", "write containers=4")

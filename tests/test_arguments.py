@@ -348,6 +348,9 @@ CASES: dict[str, Case] = {
         settings=planner.Settings(),
         dry_run=True,
     ),
+    "scale": of(
+        runtime.scale, pipeline=copy(), containers=2, system="memory:", dry_run=True, timeout=MINUTE, say=plain
+    ),
     "open_system": of(runtime.open_system, target="memory:"),
     "KafkaSystem": of(
         runtime.KafkaSystem, servers="localhost:9092", conf={}, topics={}, reach_within=MINUTE, give_up_after=MINUTE
@@ -523,6 +526,6 @@ def test_every_argument_is_tried() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_right_arguments_are_taken(name: str) -> None:
-    # Of which two exclude each other, one takes a while, and one needs Spark.
-    if name not in ("run", "start", "after", "to_dataframe"):
+    # Of which two exclude each other, one takes a while, one needs Spark, and one a pipeline that runs on Kafka.
+    if name not in ("run", "start", "after", "to_dataframe", "scale"):
         called(CASES[name], {})

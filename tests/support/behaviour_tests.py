@@ -87,6 +87,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/cli/commands/streams.py": ("tests/command_line/test_streams.py",),
     "runtime/cli/commands/top.py": ("tests/command_line/test_top.py",),
     "runtime/cli/reset_verb.py": ("tests/command_line/test_reset.py",),
+    "runtime/cli/scale_verb.py": ("tests/command_line/test_scale.py",),
     "runtime/cli/run_verb.py": ("tests/command_line/test_run.py",),
     "runtime/cli/state_verbs.py": ("tests/command_line/test_state.py",),
     "runtime/cli/stream_verbs.py": ("tests/command_line/test_streams.py",),
@@ -123,11 +124,17 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/runtime/local/commit/test_changelog_commit.py",
         "tests/local_engine/test_forgetting.py",
     ),
+    "runtime/local/commit/restore.py": (
+        "tests/runtime/local/commit/test_changelog_commit.py",
+        "tests/runtime/local/handover/test_task_moves.py",
+    ),
     "runtime/local/coordination/assignments.py": ("tests/runtime/local/coordination/test_membership.py",),
     "runtime/local/coordination/wait_messages.py": (
         "tests/runtime/local/coordination/test_membership.py",
         "tests/local_engine/test_stalls.py",
     ),
+    "runtime/local/handover/checkpoint_follower.py": ("tests/runtime/local/handover/test_task_moves.py",),
+    "runtime/local/handover/warm_up.py": ("tests/runtime/local/handover/test_task_moves.py",),
     "runtime/local/input_reset.py": ("tests/local_engine/test_input_streams.py",),
     "runtime/local/observe/state_queries.py": ("tests/command_line/test_state.py",),
     "runtime/local/offset_tracker.py": ("tests/runtime/local/test_input_queue.py",),
@@ -162,6 +169,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/process/stop_request.py": ("tests/runtime/process/test_signals.py",),
     "runtime/process/watchdog.py": ("tests/runtime/process/test_signals.py",),
     "runtime/report.py": ("tests/runtime/containers/test_merged_reports.py",),
+    "runtime/pipeline_scale.py": ("tests/runtime/local/handover/test_scaling.py", "tests/command_line/test_scale.py"),
     "runtime/reset_step.py": ("tests/runtime/test_pipeline_reset.py",),
     "runtime/serdes/avro_code.py": ("tests/serdes/test_avro_compiled.py",),
     "runtime/serdes/avro_reader.py": (

@@ -132,9 +132,10 @@ class CoordinatorState:
 
     @property
     def generation_running(self) -> bool:
-        """Whether a container of this generation has reported "running". Earlier generations are fenced by then."""
-        states = [presence.state for presence in self.presences.values() if presence.generation == self._generation]
-        return any(state != "starting" for state in states)
+        """Whether a container of this generation, or of one that it continues, has reported "running". Earlier
+        generations are fenced by then."""
+        began = 0 if self.assignment is None else self.assignment.began
+        return any(one.state != "starting" for one in self.presences.values() if one.generation >= began)
 
     def other_publishers(self, container: int) -> set[str] | None:
         """The incarnations of the other containers that may have prepared transactions to publish.
@@ -176,7 +177,8 @@ def begin(
             until=requested.until,
             ends=ends_by_stream,
         )
-    if _same(last, requested):
+    # After a live change tasks may be with other containers than it says, so that these are started anew.
+    if not last.epoch and _same(last, requested):
         return replace(last, run=run, until=requested.until, ends=ends_by_stream)
     return Assignment(
         generation=last.generation + 1,
@@ -204,19 +206,19 @@ def joins(
 
 
 def _same(last: Assignment, requested: RequestedRun) -> bool:
-    if last.epoch:  # its tasks may still be with other containers than it says, so its containers are started anew
-        return False
     return last.containers == requested.containers and set(last.tasks) == set(tasks_of(requested.stages))
 
 
-def scaled(last: Assignment, stages: Stages, containers: int, owners: Mapping[str, int]) -> Assignment:
+def scaled(state: CoordinatorState, stages: Stages, containers: int, owners: Mapping[str, int]) -> Assignment:
     """The assignment of the same run with another number of containers. `owners` have the tasks now."""
+    last = state.assignment
+    assert last is not None
     return replace(
         last,
         generation=last.generation + 1,
         containers=containers,
         tasks=assign(stages, containers, owners),
-        before={},
+        before={} if state.generation_running else last.before,
         epoch=last.began,
         owners=dict(last.began_with),
         most=max(last.most_containers, containers),

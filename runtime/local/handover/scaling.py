@@ -31,7 +31,7 @@ LOOK_SECONDS = 1.0
 ABSENT_SECONDS = 30.0
 """After so many seconds it is said which containers have not started."""
 
-Say = Callable[[str], None]
+_Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def scale_containers(
     *,
     timeout: timedelta,
     dry_run: bool = False,
-    say: Say,
+    say: _Say,
     machine: Machine = THIS_MACHINE,
 ) -> list[TaskMove]:
     """Let a running pipeline have so many containers, and return once each task is with its container. Returns the
@@ -66,10 +66,11 @@ def scale_containers(
         remedy = "stop it, and start it with the other number of containers"
         raise UnsupportedError(explain(wrong, "a pipeline on Kafka", remedy, plan.pipeline.origin))
     stream = _coordinator(plan, system, machine)
-    before = _running(plan, system, stream.read()[0])
+    state, _ = stream.read()
+    before = _running(plan, system, state)
     with closing(CheckpointFollower(system, plan.name)) as follower:
         owners = owners_of(before, follower.checkpoints)
-        wanted = scaled(before, stages_of(plan), containers, owners)
+        wanted = scaled(state, stages_of(plan), containers, owners)
         moves = [TaskMove(task, now, to) for task, (now, to) in unsettled(wanted, owners).items()]
         if dry_run or (before.containers == containers and not moves):
             return moves
@@ -151,7 +152,7 @@ class _Wait:
         stream: Coordinator,
         follower: CheckpointFollower,
         wanted: Assignment,
-        say: Say,
+        say: _Say,
         machine: Machine,
     ) -> None:
         self._plan, self._stream, self._follower, self._wanted = plan, stream, follower, wanted
@@ -197,14 +198,14 @@ class _Wait:
         return SystemProblem(explain(f"{wrong}{tasks}{more}", expected, remedy, "the coordinator stream"))
 
 
-def _go_back(plan: Plan, stream: Coordinator, before: Assignment, owners: Mapping[str, int], say: Say) -> None:
+def _go_back(plan: Plan, stream: Coordinator, before: Assignment, owners: Mapping[str, int], say: _Say) -> None:
     """Give the tasks back to the containers that had them, unless another process has decided something else."""
 
     def decide(state: CoordinatorState) -> Assignment:
         last = state.assignment
         if last is None or not last.continues(before) or last.generation != before.generation + 1:
             raise _changed(plan)
-        return replace(scaled(last, stages_of(plan), before.containers, owners), tasks=dict(before.tasks))
+        return replace(scaled(state, stages_of(plan), before.containers, owners), tasks=dict(before.tasks))
 
     with stream.decided(decide):
         say(f"pipeline {plan.name!r} goes back to {plural(before.containers, 'container')}")

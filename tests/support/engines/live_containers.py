@@ -105,7 +105,7 @@ class LiveContainers:
         def decide(state: CoordinatorState) -> object:
             assert state.assignment is not None
             owners = owners_of(state.assignment, checkpoints_in(self.system, self.plan.name))
-            return scaled(state.assignment, stages_of(self.plan), containers, owners)
+            return scaled(state, stages_of(self.plan), containers, owners)
 
         with Coordinator(self.system, self.plan.name, rushing()).decided(decide):  # type: ignore[arg-type]
             self.containers = containers
