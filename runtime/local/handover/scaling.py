@@ -66,8 +66,7 @@ def scale_containers(
         remedy = "stop it, and start it with the other number of containers"
         raise UnsupportedError(explain(wrong, "a pipeline on Kafka", remedy, plan.pipeline.origin))
     stream = _coordinator(plan, system, machine)
-    state, _ = stream.read()
-    before = _running(plan, system, state)
+    state, before = _running(plan, system, stream, machine)
     with closing(CheckpointFollower(system, plan.name)) as follower:
         owners = owners_of(before, follower.checkpoints)
         wanted = scaled(state, stages_of(plan), containers, owners)
@@ -98,8 +97,25 @@ def _not_running(plan: Plan, system: System, why: str) -> SystemProblem:
     return SystemProblem(explain(wrong, "a pipeline that runs", remedy, "the coordinator stream"))
 
 
-def _running(plan: Plan, system: System, state: CoordinatorState) -> Assignment:
-    """The assignment of a run that can be scaled."""
+def _running(plan: Plan, system: System, stream: Coordinator, machine: Machine) -> tuple[CoordinatorState, Assignment]:
+    """The state of a run that can be scaled, and its assignment. One that has died may be starting again: waits for
+    that up to ABSENT_SECONDS."""
+    until = machine.clock() + ABSENT_SECONDS
+    while True:
+        state, _ = stream.read()
+        assignment = _scalable(plan, system, state)
+        absent = state.not_running()
+        if not absent:
+            return state, assignment
+        if machine.clock() > until:
+            word, verb = ("container", "has") if len(absent) == 1 else ("containers", "have")
+            names = ", ".join(map(str, absent))
+            raise _not_running(plan, system, f"{word} {names} of {assignment.containers} {verb} not started yet")
+        machine.sleep(POLL_SECONDS)
+
+
+def _scalable(plan: Plan, system: System, state: CoordinatorState) -> Assignment:
+    """The assignment of a run, unless it is one that cannot be scaled."""
     assignment = state.assignment
     if assignment is None:
         raise _not_running(plan, system, "no run of it has begun")
@@ -112,11 +128,6 @@ def _running(plan: Plan, system: System, state: CoordinatorState) -> Assignment:
         expected = "the pipeline, its partitions and its elasticity as the run has them"
         remedy = "load the version that runs, and name the elasticity with which it was started"
         raise PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
-    absent = state.not_running()
-    if absent:
-        word = "container" if len(absent) == 1 else "containers"
-        names = ", ".join(map(str, absent))
-        raise _not_running(plan, system, f"{word} {names} of {assignment.containers} have not started yet")
     return assignment
 
 

@@ -30,9 +30,9 @@ OTHERS = " The others are stopped."
 
 @dataclass(frozen=True)
 class Life:
-    """What a process does: it says something at once, and ends with `code` after some seconds, in the first of which it
-    may wait for a core. Once it gets SIGTERM it
-    ends with `stopped` after half a second; if that is None it does not heed it."""
+    """What a process does: it says something at once, and more after so many seconds; and it ends with `code` after
+    some seconds, in the first of which it may wait for a core. Once it gets SIGTERM it ends with `stopped` after half a
+    second; if that is None it does not heed it."""
 
     code: int = 0
     seconds: float = 1.0
@@ -40,6 +40,7 @@ class Life:
     says: tuple[ChildReport | str, ...] = ()
     starts_in: float = 0.0
     waits: float = 0.0
+    later: tuple[tuple[float, ChildReport], ...] = ()
 
 
 UNTIL_STOPPED = Life(seconds=3600.0)
@@ -123,6 +124,8 @@ class Watched:
         await asyncio.sleep(life.starts_in)
         process = Process(life)
         self.processes.append(process)
+        for at, told in life.later:
+            loop.call_later(at, receive, told)
         for one in life.says:
             if isinstance(one, str):
                 say(one)
@@ -138,8 +141,10 @@ class Watched:
         signals: Sequence[tuple[float, signal.Signals]] = (),
         pipeline: Pipeline | None = None,
         quiet: bool = False,
+        containers: int | None = None,
     ) -> Report:
-        """Run until all have ended; signals come at these times. If it is quiet, nobody is told of progress."""
+        """Run until all have ended; signals come at these times. If it is quiet, nobody is told of progress. It begins
+        with so many containers, by default with all."""
         with asyncio.Runner(loop_factory=SignalledLoop) as runner:
             loop = runner.get_loop()
             assert isinstance(loop, SignalledLoop)
@@ -147,7 +152,7 @@ class Watched:
                 loop.call_at(when, loop.send, number)
             supervisor = Supervisor(
                 pipeline or Pipeline("p"),
-                len(self.lives),
+                len(self.lives) if containers is None else containers,
                 lambda number: config(number, len(self.lives), until),
                 most_restarts,
                 None if quiet else self.progress.append,
@@ -431,3 +436,47 @@ def test_the_error_of_a_container_has_what_it_said_last() -> None:
     first, *said = note.splitlines()
     assert first == "container 0 said last:"
     assert said == [f"  start 2, line {number}" for number in range(8, 20)]
+
+
+def scaled(at: float, generation: int, containers: int) -> tuple[float, ChildReport]:
+    """What a container tells once it has seen a change of their number."""
+    return at, so_far(1, generation=generation, containers=containers)
+
+
+def test_a_run_that_is_scaled_gets_the_containers_that_are_missing() -> None:
+    first = Life(seconds=3600.0, later=(scaled(1.0, 1, 1), scaled(5.0, 2, 3), scaled(9.0, 2, 3)))
+    watched = Watched({0: [first], 1: [UNTIL_STOPPED], 2: [UNTIL_STOPPED]})
+    watched.run(until="stopped", containers=1, signals=[(20.0, signal.SIGTERM)])
+    assert watched.started == {0: [0.0], 1: [5.0], 2: [5.0]}
+    assert watched.said == ["the run has 3 containers from now on, in place of 1"]
+    assert watched.progress[10].phase == "3 of 3 containers"
+
+
+def test_a_container_that_is_too_many_is_not_started_again_once_it_has_ended() -> None:
+    first = Life(seconds=3600.0, later=(scaled(1.0, 1, 2), scaled(5.0, 2, 1)))
+    watched = Watched({0: [first], 1: [Life(seconds=7.0)]})
+    watched.run(until="stopped", signals=[(20.0, signal.SIGTERM)])
+    assert watched.started == {0: [0.0], 1: [0.0]}
+
+
+def test_one_that_dies_while_it_gives_its_tasks_away_is_started_again() -> None:
+    first = Life(seconds=3600.0, later=(scaled(1.0, 1, 2), scaled(5.0, 2, 1)))
+    watched = Watched({0: [first], 1: [Life(seconds=6.0, code=KILLED), Life(seconds=2.0)]})
+    watched.run(until="stopped", signals=[(20.0, signal.SIGTERM)])
+    assert watched.started == {0: [0.0], 1: [0.0, 6.2]}
+
+
+def test_one_that_has_ended_is_started_again_where_the_run_gets_more_once_more() -> None:
+    first = Life(seconds=3600.0, later=(scaled(1.0, 1, 2), scaled(2.0, 2, 1), scaled(9.0, 3, 2)))
+    watched = Watched({0: [first], 1: [Life(seconds=5.0), UNTIL_STOPPED]})
+    watched.run(until="stopped", signals=[(20.0, signal.SIGTERM)])
+    assert watched.started == {0: [0.0], 1: [0.0, 9.0]}
+
+
+def test_what_a_container_tells_of_an_earlier_number_does_not_count() -> None:
+    """It has not seen the change yet that another has seen."""
+    first = Life(seconds=3600.0, later=(scaled(1.0, 1, 1), scaled(5.0, 2, 2)))
+    second = Life(seconds=3600.0, later=(scaled(1.0, 1, 1),))
+    watched = Watched({0: [first], 1: [second]})
+    watched.run(until="stopped", containers=1, signals=[(20.0, signal.SIGTERM)])
+    assert watched.started == {0: [0.0], 1: [5.0]}

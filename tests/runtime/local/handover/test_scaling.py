@@ -174,7 +174,7 @@ def test_a_system_without_changelogs_is_refused(tmp_path: Path) -> None:
 )
 def test_a_run_that_cannot_be_scaled_is_refused(system: ProducingSystem, until: str, wrong: str, expected: str) -> None:
     begin_run(checked_plan(pipeline(), system, Settings()), system, 2, until)
-    with patch.object(Coordinator, "ask", lambda *_: object()):
+    with patch.object(Coordinator, "ask", lambda *_: object()), patch.object(scaling, "ABSENT_SECONDS", 0.0):
         assert_explains(refusal(SystemProblem, system), wrong, None, expected)
 
 

@@ -1,0 +1,80 @@
+"""Containers that are killed while tasks move: nothing is lost, and under exactly_once nothing is repeated."""
+
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
+from fluvial.runtime.systems import KafkaSystem
+from kafka.broker import Broker
+from kafka.container_runs import FLUVIAL, PATIENCE, Yard, ended, kill, make_yard
+from waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.kafka, pytest.mark.long]
+
+
+@pytest.fixture
+def yard(broker: Broker, tmp_path: Path) -> Yard:
+    """Words that take so long that several changes fall into them."""
+    made = make_yard(KafkaSystem(broker.address), tmp_path)
+    made.target.write_text(made.target.read_text().replace("time.sleep(0.001)", "time.sleep(0.01)"))
+    return made
+
+
+@contextmanager
+def scaling(yard: Yard, which: str, containers: int) -> "Iterator[subprocess.Popen[str]]":
+    """`fluvial scale` to so many containers, under way; it is over at the end of the context."""
+    command = [FLUVIAL, "scale", f"{yard.target}:{which}", "--system", yard.system.url, "--containers", str(containers)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, cwd=yard.folder, stdout=pipe, stderr=pipe, text=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def generation(yard: Yard, which: str) -> int:
+    assignment = Coordinator(yard.system, yard.pipeline(which).name).read()[0].assignment
+    assert assignment is not None
+    return assignment.generation
+
+
+def decided(yard: Yard, which: str, before: int, change: "subprocess.Popen[str]") -> bool:
+    """Whether a change is decided, which was not refused."""
+    assert change.poll() in (None, 0), ended(change, 0)
+    return generation(yard, which) > before
+
+
+@pytest.mark.parametrize(
+    ("which", "guarantee"),
+    [("sessions", "exactly_once"), ("lookups", "exactly_once"), ("sessions", "at_least_once")],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_containers_that_are_killed_while_tasks_move_lose_nothing(
+    yard: Yard, which: str, guarantee: str, seed: int
+) -> None:
+    chance = random.Random(f"{which} {guarantee} {seed}")
+    with yard.running(which, "--containers", "2", "--guarantee", guarantee) as run:
+        yard.wait_for_output()
+        for containers in (3, 1, 2):
+            before = generation(yard, which)
+            with scaling(yard, which, containers) as change:
+                wait_until(partial(decided, yard, which, before, change), "the change is decided", PATIENCE)
+                time.sleep(chance.uniform(0.0, 3.0))
+                found = Coordinator(yard.system, yard.pipeline(which).name).read()[0].presences
+                kill(found[chance.choice(sorted(found))])
+                ended(change, 0)
+        run.send_signal(signal.SIGTERM)
+        ended(run, 0)
+    yard.run(which, "--guarantee", guarantee)
+    assert yard.missing(which) == []
+    assert guarantee == "at_least_once" or yard.written() == yard.expected(which)
