@@ -51,7 +51,8 @@ def run(
     is a batch job, and may write a part of its outputs anew: see `Backfill`.
 
     With `containers` more than 1 this process is one container of the local engine, the one with the number
-    `container_id` from 0, which must be given then, and runs its share of the tasks; start one process for each.
+    `container_id` from 0, which must be given then, and runs its share of the tasks; start one process for each. With
+    `container_id` alone, on Kafka, it joins a run of any number, and takes over its share while the others run.
     With `hosts`, a SparkSession or a master's URL, this process supervises them instead: each of `containers` runs as a
     task on that cluster, and is started again if it dies.
 
@@ -78,11 +79,14 @@ def run(
             raise UsageError(explain(wrong, "one of the two", "leave out container_id="))
         asked = HostsArguments(engine, until, spark, metrics, hosts, containers, bool(frames))
         return prepared_on_hosts(pipeline, system, settings, asked)(progress)
-    container = _checked_container(container_id, 1 if containers is None else containers)
+    container = _checked_container(container_id, containers)
     return prepared(pipeline, engine, system, settings, until, spark, container, metrics, frames=frames)(progress)
 
 
 def _checked_container(container_id: object, containers: object) -> ContainerId:
+    if containers is None and type(container_id) is int and container_id >= 0:
+        return ContainerId(container_id, 0)
+    containers = 1 if containers is None else containers
     number = 0 if container_id is None and containers == 1 else container_id
     if not (isinstance(containers, int) and isinstance(number, int) and 0 <= number < containers):
         wrong = f"container_id={container_id!r}, containers={containers!r}"

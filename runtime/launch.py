@@ -20,7 +20,7 @@ from .local.coordination.membership import ContainerId
 from .preflight.requirements import check_requirements
 from .report import OnProgress, Report
 from .systems import open_system
-from .systems.contract import System
+from .systems.contract import ProducingSystem, System
 
 if TYPE_CHECKING:
     from .metrics.http import Metrics
@@ -84,7 +84,10 @@ def prepared(
         check_requirements(engine)
     run_plan: Callable[..., Report] = _engine(engine).run
     streams = open_system(system)
-    check_containers(engine, streams, container.containers)
+    if container.containers:
+        check_containers(engine, streams, container.containers)
+    else:
+        check_joining(engine, streams, until, container.number)
     if frames:
         with bounded_calls(frames):
             planned = _plan_with(frames, engine, pipeline, streams, settings)
@@ -126,6 +129,15 @@ def _plan_with(frames: DataFrames, engine: str, pipeline: Pipeline, system: Syst
     planned = plan_on(pipeline, existing, settings)
     _check_sources(planned, existing, system)
     return planned
+
+
+def check_joining(engine: str, system: System, until: Until, number: int) -> None:
+    """Refuse a container that is to join a run by its number alone where tasks cannot be handed over."""
+    if engine != "local" or not isinstance(system, ProducingSystem) or until != "stopped":
+        wrong = f"container {number} without the number of containers, with engine={engine!r} on {system.url} "
+        expected = 'the engine "local" on Kafka, until "stopped": there a container may join those that run'
+        remedy = "name the number of containers too: --containers N, or containers=N"
+        raise UnsupportedError(explain(f"{wrong}until {until!r}", expected, remedy))
 
 
 def checked_progress(progress: object) -> None:

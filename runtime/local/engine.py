@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
 
 from ...planner.plan import Plan
@@ -41,6 +42,7 @@ from .commit.contract import Commits
 from .commit.restore import OnRestore, ignore_restore
 from .commit.two_phase_commit import TwoPhaseCommit
 from .container import Container
+from .coordination.assignments import Assignment
 from .coordination.membership import ContainerId, Membership, PlaceGuard, join
 from .handover.owners import owned_by, owners_of
 from .handover.task_moves import task_moves
@@ -102,7 +104,7 @@ def run(
 
 def _own_elasticity(plan: Plan, system: System, settings: Settings, id: ContainerId, machine: Machine) -> float | None:
     """Let the tasks have the elasticity of the plan, where this process may change it: see `change_elasticity`."""
-    if id.containers > 1:
+    if id.containers != 1:
         refuse_other_elasticity(plan, checkpoints_in(system, plan.name))
         return None
     return change_elasticity(plan, system, settings, machine) if id.ends is None else None
@@ -156,7 +158,8 @@ def _prepare(
     make_streams(plan, system.admin())
     inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped", clock=machine.clock)
     outputs = _output_producer(plan, system, settings, stack)
-    guard = stack.enter_context(join(plan, system, container_id, until, machine))
+    owners = partial(_owners, plan, system)
+    guard = stack.enter_context(join(plan, system, container_id, until, machine, owners))
     stack.enter_context(guard.fences_explained())
     if guard.membership.done:
         return None
@@ -201,7 +204,7 @@ def _open_container(
     own, follows = member.tasks, member.ends is None and isinstance(system, ProducingSystem)
     if guard.assignment is not None and guard.assignment.epoch:
         # Once the commits are open: no earlier process of this container can hand a task over any more.
-        own = owned_by(member.container, owners_of(guard.assignment, checkpoints_in(system, plan.name)))
+        own = owned_by(member.container, _owners(plan, system, guard.assignment))
     tasks, opener = open_tasks(shared, system, admin, stack, own, resources, may_get_more=follows)
     consumer = system.consumer()
     stack.callback(consumer.close)
@@ -220,6 +223,10 @@ def _open_container(
         inputs=inputs,
         moves=task_moves(guard, opener, system, machine) if isinstance(system, ProducingSystem) and follows else None,
     )
+
+
+def _owners(plan: Plan, system: System, assignment: Assignment) -> Mapping[str, int]:
+    return owners_of(assignment, checkpoints_in(system, plan.name))
 
 
 def _run_context(

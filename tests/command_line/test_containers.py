@@ -104,7 +104,7 @@ def test_one_container_of_several_by_its_number(fluvial: Fluvial) -> None:
 @pytest.mark.parametrize(
     ("words", "wrong", "expected"),
     [
-        (("--container-id", "1"), "--container-id 1 without --containers", "the number of containers too"),
+        (("--container-id", "1"), "container 1 without the number of containers", "on Kafka"),
         (("--container-id", "2", "--containers", "2"), "--container-id 2 of --containers 2", "0 to 1"),
         ((*WORDS, "--container-id", "0", "--containers", "2"), "with --input or --output", "all containers"),
         (("--containers", "2", "--engine", "spark"), "2 containers with engine='spark'", "the engine 'local'"),

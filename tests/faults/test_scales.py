@@ -5,13 +5,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
+from fluvial.runtime.local.handover.owners import owners_of
 from fluvial.runtime.systems import KafkaSystem
 from kafka.broker import Broker
 from kafka.container_runs import FLUVIAL, PATIENCE, Yard, ended, kill, make_yard
@@ -48,6 +50,13 @@ def generation(yard: Yard, which: str) -> int:
     return assignment.generation
 
 
+def owners(yard: Yard, which: str) -> set[int]:
+    """The containers that have tasks."""
+    name = yard.pipeline(which).name
+    assignment = Coordinator(yard.system, name).read()[0].assignment
+    return set() if assignment is None else {*owners_of(assignment, checkpoints_in(yard.system, name)).values()}
+
+
 def decided(yard: Yard, which: str, before: int, change: "subprocess.Popen[str]") -> bool:
     """Whether a change is decided, which was not refused."""
     assert change.poll() in (None, 0), ended(change, 0)
@@ -78,3 +87,25 @@ def test_containers_that_are_killed_while_tasks_move_lose_nothing(
     yard.run(which, "--guarantee", guarantee)
     assert yard.missing(which) == []
     assert guarantee == "at_least_once" or yard.written() == yard.expected(which)
+
+
+def test_containers_that_are_started_by_their_numbers_share_a_run(yard: Yard) -> None:
+    """As the pods of a StatefulSet: more join, one is killed and started again, and one is gone for good."""
+    words = ("--guarantee", "exactly_once", "--container-id")
+    with ExitStack() as stack:
+        pods = {0: stack.enter_context(yard.running("sessions", *words, "0"))}
+        yard.wait_for_output()
+        for number in (1, 2):
+            pods[number] = stack.enter_context(yard.running("sessions", *words, str(number)))
+        wait_until(lambda: owners(yard, "sessions") == {0, 1, 2}, "each of them has tasks", PATIENCE)
+        pods[1].kill()
+        pods[1] = stack.enter_context(yard.running("sessions", *words, "1"))
+        pods[2].kill()
+        with scaling(yard, "sessions", 2) as change:
+            assert "container 2 is gone: others go on with its" in ended(change, 0)
+        assert owners(yard, "sessions") == {0, 1}
+        for number in (0, 1):
+            pods[number].send_signal(signal.SIGTERM)
+            ended(pods[number], 0)
+    yard.run("sessions", "--guarantee", "exactly_once")
+    assert yard.written() == yard.expected("sessions")

@@ -23,7 +23,8 @@ MANY = settings(max_examples=examples(60), deadline=None, suppress_health_check=
 
 
 class Act(NamedTuple):
-    """What happens: a container takes turns, dies, loses its stores, is started; or there are to be so many."""
+    """What happens: a container takes turns, dies, loses its stores, is started, or joins by its number alone; or there
+    are to be so many."""
 
     kind: str
     number: int
@@ -33,7 +34,7 @@ ACTS = st.lists(
     st.one_of(
         st.builds(Act, st.just("turn"), st.integers(0, 3)),
         st.builds(Act, st.just("turn"), st.integers(0, 3)),
-        st.builds(Act, st.sampled_from(["start", "kill", "lose"]), st.integers(0, 3)),
+        st.builds(Act, st.sampled_from(["start", "join", "kill", "lose"]), st.integers(0, 3)),
         st.builds(Act, st.just("scale"), st.integers(1, 4)),
     ),
     max_size=40,
@@ -54,6 +55,8 @@ def written(case: Case, guarantee: Guarantee, elasticity: int, acts: Sequence[Ac
             elif kind == "start":
                 if number < containers.containers:
                     containers.start(number)
+            elif kind == "join":
+                containers.join(number)
             elif kind == "kill":
                 containers.kill(number)
             elif kind == "lose":

@@ -134,6 +134,7 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/local_engine/test_stalls.py",
     ),
     "runtime/local/handover/checkpoint_follower.py": ("tests/runtime/local/handover/test_task_moves.py",),
+    "runtime/local/handover/take_over.py": ("tests/runtime/local/handover/test_scaling.py",),
     "runtime/local/handover/warm_up.py": ("tests/runtime/local/handover/test_task_moves.py",),
     "runtime/local/input_reset.py": ("tests/local_engine/test_input_streams.py",),
     "runtime/local/observe/state_queries.py": ("tests/command_line/test_state.py",),

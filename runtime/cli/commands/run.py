@@ -21,7 +21,7 @@ from ...containers.running_child import Starting
 from ...containers.start import MOST_RESTARTS, on_spark, refuse_on_cluster, run_containers
 from ...files import STANDARD, OutputProblem, ReadOptions, Render, json_of_bytes, json_of_type, open_output
 from ...foreground_run import run
-from ...launch import EngineName, Until, check_containers, refuse_impossible
+from ...launch import EngineName, Until, check_containers, check_joining, refuse_impossible
 from ...metrics.http import Address, Metrics, serving
 from ...preflight.requirements import check_requirements
 from ...process.signals import unwinding
@@ -97,6 +97,8 @@ def run_pipeline(
     with serving(None if options.supervises else options.metrics, say) as metrics, _system(options) as system:
         hosts = None if options.on is None else _hosts(options.on, pipeline, system, options, say)
         check_containers(options.engine, system, options.containers or 1)
+        if options.containers is None and options.container_id is not None:
+            check_joining(options.engine, system, options.stops, options.container_id)
         # A file that was loaded stays in its stream: a second try after an error would add it once more.
         fed = dict.fromkeys(options.inputs, options.partitions)
         refuse_impossible(pipeline, options.engine, system, options.settings, fed)
@@ -141,8 +143,8 @@ def _run(
         progress=progress,
         metrics=metrics,
         spark=options.master,
-        container_id=options.container_id or 0,
-        containers=containers,
+        container_id=options.container_id if options.containers is None else options.container_id or 0,
+        containers=options.containers,
     )
 
 
@@ -166,11 +168,7 @@ def _check_container(options: RunOptions) -> None:
     if options.container_id is None:
         return
     given = f"--container-id {options.container_id}"
-    if options.containers is None:
-        raise wrong_option(
-            given, "without --containers", "the number of containers too", f"write {given} --containers N"
-        )
-    if not 0 <= options.container_id < options.containers:
+    if options.containers is not None and not 0 <= options.container_id < options.containers:
         last = options.containers - 1
         raise wrong_option(
             given, f"of --containers {options.containers}", f"0 to {last}", f"write --container-id {last}"

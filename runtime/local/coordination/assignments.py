@@ -89,6 +89,10 @@ class Readiness(Struct, frozen=True, kw_only=True):
     tasks: list[str]
 
 
+OwnersOf = Callable[[Assignment], Mapping[str, int]]
+"""The container that has each task at the moment, in the run of an assignment."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestedRun:
     """A run that a process wants to begin or to join."""
@@ -203,6 +207,15 @@ def joins(
     if last is None or not _same(last, requested) or last.until != requested.until:
         return False
     return not state.is_done(container) or not state.all_done or last.ends == ends
+
+
+def joined(state: CoordinatorState, requested: RequestedRun, run: str, number: int, owners: OwnersOf) -> Assignment:
+    """The assignment of a run that a container joins by its number alone. A run that has fewer containers gets more; a
+    run of other tasks ends, and a new one begins with the containers up to this one."""
+    last = state.assignment
+    if last is None or last.until != requested.until or set(last.tasks) != set(tasks_of(requested.stages)):
+        return begin(state, RequestedRun(requested.stages, number + 1, requested.until), run, None)
+    return last if number < last.containers else scaled(state, requested.stages, number + 1, owners(last))
 
 
 def _same(last: Assignment, requested: RequestedRun) -> bool:

@@ -95,6 +95,10 @@ class Coordinator:
 
     def ask(self, process: str, seconds: float) -> Presence | None:
         """Ask whether any container is alive. Returns the first answer, None if none comes within `seconds`."""
+        return next(self.answers(process, seconds), None)
+
+    def answers(self, process: str, seconds: float) -> Iterator[Presence]:
+        """Ask which containers are alive. Yields their answers as they come, for so many seconds."""
         _, read_to = self.read()
         self._append([LivenessQuery(process=process)])
         until = self._machine.clock() + seconds
@@ -102,12 +106,7 @@ class Coordinator:
             consumer.assign({self._stream_partition: read_to})
             while self._machine.clock() < until:
                 for batch in consumer.poll(_PAUSE_SECONDS):
-                    answer = next(
-                        (record for record in map(_decoded, batch.records) if isinstance(record, Presence)), None
-                    )
-                    if answer is not None:
-                        return answer
-        return None
+                    yield from (one for one in map(_decoded, batch.records) if isinstance(one, Presence))
 
     @contextmanager
     def decided(self, decide: Decide) -> "Iterator[tuple[Assignment, CoordinatorState, int]]":

@@ -16,7 +16,18 @@ from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, StreamPartition, System
 from ...systems.errors import Fenced
 from ...systems.provisioning import frozen_ends
-from .assignments import Assignment, CoordinatorState, Presence, Readiness, RequestedRun, RunPhase, begin, joins
+from .assignments import (
+    Assignment,
+    CoordinatorState,
+    OwnersOf,
+    Presence,
+    Readiness,
+    RequestedRun,
+    RunPhase,
+    begin,
+    joined,
+    joins,
+)
 from .coordinator_stream import Coordinator, MembershipMonitor
 
 PartitionEnds = dict[StreamPartition, int]
@@ -32,8 +43,9 @@ STILL_SECONDS = 3.0
 @dataclass(frozen=True, slots=True)
 class ContainerId:
     """Which container of how many a process is, counted from 0. `run` is the id of the run that a supervisor has begun.
-    Without it a single container begins a run, and one of several joins the last run or begins one (`joins`). A run to
-    the end stops at `ends`, if they are given, in place of the ends that its sources have."""
+    Without it a single container begins a run, and one of several joins the last run or begins one (`joins`); with 0
+    `containers` it joins a run of any number, which gets more of them if need be (`joined`). A run to the end stops at
+    `ends`, if they are given, in place of the ends that its sources have."""
 
     number: int = 0
     containers: int = 1
@@ -171,6 +183,10 @@ def transactional_id(pipeline: str, began: int, container: int) -> str:
     return f"{pipeline}-{began}-{container}"
 
 
+def _as_assigned(assignment: Assignment) -> Mapping[str, int]:
+    return assignment.tasks
+
+
 def begin_run(plan: Plan, system: System, containers: int, until: str, machine: Machine = THIS_MACHINE) -> str:
     """Begin a run for containers that will be started; returns the id of the run."""
     run = machine.new_id()
@@ -182,9 +198,15 @@ def begin_run(plan: Plan, system: System, containers: int, until: str, machine: 
 
 @contextmanager
 def join(
-    plan: Plan, system: System, container: ContainerId, until: str, machine: Machine = THIS_MACHINE
+    plan: Plan,
+    system: System,
+    container: ContainerId,
+    until: str,
+    machine: Machine = THIS_MACHINE,
+    owners: OwnersOf = _as_assigned,
 ) -> Iterator[PlaceGuard]:
-    """Join the run as a container, and hold that membership while the context is open.
+    """Join the run as a container, and hold that membership while the context is open. `owners` says where the tasks
+    of a run are.
 
     A single container needs no coordinator on a system with claims where the pipeline never had several containers.
 
@@ -195,7 +217,7 @@ def join(
             if system.admin().partitions(coordinator(plan.name)) is None:
                 yield PlaceGuard(_alone(plan, system, container, until, machine.new_id()))
                 return
-    with _coordinated(plan, system, container, until, machine) as guard:
+    with _coordinated(plan, system, container, until, machine, owners) as guard:
         yield guard
 
 
@@ -207,7 +229,7 @@ def _alone(plan: Plan, system: System, container: ContainerId, until: str, run: 
 
 @contextmanager
 def _coordinated(
-    plan: Plan, system: System, container: ContainerId, until: str, machine: Machine
+    plan: Plan, system: System, container: ContainerId, until: str, machine: Machine, owners: OwnersOf
 ) -> Iterator[PlaceGuard]:
     coordinator_stream = Coordinator(system, plan.name, machine)
     run, requested = machine.new_id(), RequestedRun(stages_of(plan), container.containers, until)
@@ -219,6 +241,8 @@ def _coordinated(
             if last is None or last.run != container.run:
                 raise TakenOver(_over(plan, container, system))
             return last
+        if not container.containers:
+            return joined(state, requested, run, container.number, owners)
         if container.containers > 1 and last is not None and joins(state, requested, container.number, ends):
             # Without checkpoints the pipeline was reset, and processes its inputs from the start.
             reset = state.is_done(container.number) and not _has_checkpoints(plan, system, last, container.number)

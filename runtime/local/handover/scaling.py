@@ -22,6 +22,7 @@ from ..coordination.coordinator_stream import Coordinator
 from ..coordination.exclusion import ANSWER_SECONDS
 from .checkpoint_follower import CheckpointFollower
 from .owners import owners_of, unsettled
+from .take_over import take_over
 
 POLL_SECONDS = 0.1
 ALIVE_SECONDS = 15.0
@@ -75,7 +76,7 @@ def scale_containers(
             return moves
         _decide(plan, stream, before, wanted)
         try:
-            _Wait(plan, stream, follower, wanted, say, machine).until_settled(timeout.total_seconds())
+            _Wait(plan, system, stream, follower, wanted, say, machine).until_settled(timeout.total_seconds())
         except BaseException:
             _go_back(plan, stream, before, owners, say)
             raise
@@ -160,6 +161,7 @@ class _Wait:
     def __init__(
         self,
         plan: Plan,
+        system: ProducingSystem,
         stream: Coordinator,
         follower: CheckpointFollower,
         wanted: Assignment,
@@ -167,6 +169,7 @@ class _Wait:
         machine: Machine,
     ) -> None:
         self._plan, self._stream, self._follower, self._wanted = plan, stream, follower, wanted
+        self._system = system
         self._say, self._machine, self._clock = say, machine, machine.clock
         self._began = self._looked = self._asked = machine.clock()
         self._left = -1
@@ -191,14 +194,26 @@ class _Wait:
         if state.assignment != self._wanted:
             raise _changed(self._plan)
         if now - self._asked > ALIVE_SECONDS:
-            if self._stream.ask(self._machine.process_name(), ANSWER_SECONDS) is None:
-                raise _stopped(self._plan)
+            self._ask()
             self._asked = self._clock()
         absent = state.not_running()
         if absent and now - self._began > ABSENT_SECONDS and not self._absent_said:
             self._absent_said = True
             names = ", ".join(map(str, absent))
             self._say(f"container {names} of {self._wanted.containers} has not started: start it if nothing else does")
+
+    def _ask(self) -> None:
+        """Ask which containers are alive. The tasks of those that are not, and that are too many, are handed over in
+        their place; others will be started again."""
+        answers = self._stream.answers(self._machine.process_name(), ANSWER_SECONDS)
+        alive = {one.container for one in answers if one.run == self._wanted.run}
+        if not alive:
+            raise _stopped(self._plan)
+        has = set(owners_of(self._wanted, self._follower.checkpoints).values())
+        for container in sorted(has - alive):
+            if container >= self._wanted.containers:
+                tasks = take_over(self._plan, self._system, self._wanted, container, self._machine)
+                self._say(f"container {container} is gone: others go on with its {plural(len(tasks), 'task')}")
 
     def _too_late(self, seconds: float, left: Mapping[str, tuple[int, int]]) -> SystemProblem:
         tasks = ", ".join(f"{task} from container {now} to {to}" for task, (now, to) in sorted(left.items())[:3])

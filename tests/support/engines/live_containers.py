@@ -42,14 +42,14 @@ def rushing() -> Machine:
 
 
 class LiveContainers:
-    """Containers of a run until it is stopped. Those that have a number may be none, or any process of that number."""
+    """Containers of a run until it is stopped. With 0 of them no run has begun yet."""
 
     def __init__(self, system: ProducingSystem, pipeline: Pipeline, containers: int, settings: Settings) -> None:
         self.system = system
         self.pipeline = pipeline
         self.settings = structs.replace(settings, commit_interval=timedelta(0), stall_timeout=timedelta(days=9_999))
         self.plan: Plan = checked_plan(pipeline, system, self.settings)
-        self.run = begin_run(self.plan, system, containers, "stopped")
+        self.run = begin_run(self.plan, system, containers, "stopped") if containers else ""
         self.containers = containers
         self.alive: dict[int, tuple[Container, ExitStack, CallLoop]] = {}
         self.standing: set[int] = set()
@@ -59,11 +59,16 @@ class LiveContainers:
     def ended(self) -> Mapping[int, Container]:
         return {number: one for number, (one, _, _) in self.alive.items() if one._is_over()}
 
-    def start(self, number: int) -> None:
+    def join(self, number: int) -> None:
+        """Start a container that nobody supervises, and that knows no more than its number."""
+        self.start(number, ContainerId(number, 0))
+        self.containers = max(self.containers, number + 1)
+
+    def start(self, number: int, id: ContainerId | None = None) -> None:
         """Start a container, in place of one that is alive."""
         self.kill(number)
         stack, loop = ExitStack(), CallLoop()
-        id = ContainerId(number, self.containers, self.run)
+        id = id or ContainerId(number, self.containers, self.run)
         container = engine._prepare(
             self.plan, self.system, self.settings, "stopped", None, id, lambda: False, stack, rushing(), loop, None
         )

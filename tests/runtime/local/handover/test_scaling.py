@@ -141,6 +141,23 @@ def test_a_pipeline_that_is_stopped_meanwhile_is_not_waited_for(system: Producin
         assert_explains(error, "no container of pipeline 'p' runs any more", None, "a pipeline that runs", "start it")
 
 
+@pytest.mark.usefixtures("hurried")
+def test_the_tasks_of_a_container_that_is_gone_are_handed_over_in_its_place(system: ProducingSystem) -> None:
+    said: list[str] = []
+    with running(system, 3) as live, patch.object(scaling, "ALIVE_SECONDS", 0.0):
+        live.standing.add(2)  # its process is paused
+        paused = live.alive[2][0]
+        scale(pipeline(), system=system, containers=2, timeout=LONG, say=said.append)
+        assert live.settled
+        # It wakes up, and what it has processed meanwhile does not count.
+        write(system, {"in": [[(b"k", b"m", 1, ())] for _ in range(4)]})
+        error = error_of(lambda: [paused.turn() for _ in range(50)], SystemProblem)
+        assert "another sender has this id" in str(error)
+        live.kill(2)
+        live.standing.clear()
+    assert "container 2 is gone: others go on with its 1 task" in said
+
+
 @pytest.mark.parametrize(
     ("given", "wrong", "expected"),
     [

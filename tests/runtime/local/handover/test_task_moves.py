@@ -139,3 +139,45 @@ def test_a_container_that_was_replaced_hands_nothing_over(system: ProducingSyste
             turns(zombie[0])
         live.rest()
         assert counts(system, live) == Counter(f"{user} 2" for user in USERS)
+
+
+def test_containers_join_one_after_the_other_by_their_numbers(system: ProducingSystem) -> None:
+    with closing(of(system, 1)) as live:
+        for number in (1, 3):
+            live.join(number)
+            for _ in range(20):
+                live.turn(number)
+        live.join(2)
+        live.rest()
+        assert all(len(live.tasks_of(number)) == 1 for number in range(PARTITIONS))
+        add(system, 1)
+        live.join(1)  # it was started again
+        live.rest()
+        assert all(len(live.tasks_of(number)) == 1 for number in range(PARTITIONS))
+        assert counts(system, live) == Counter(f"{user} 2" for user in USERS)
+
+
+def test_the_first_that_joins_begins_a_run(system: ProducingSystem) -> None:
+    live = LiveContainers(system, counting(), 0, Settings(guarantee="exactly_once"))
+    with closing(live):
+        live.join(0)
+        live.rest()
+        live.join(1)
+        live.rest()
+        assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
+        assert counts(system, live) == Counter(f"{user} 1" for user in USERS)
+
+
+def test_one_that_joins_with_other_tasks_begins_a_run_of_its_own(system: ProducingSystem) -> None:
+    other = Pipeline("p")
+    counted = other.stream("in", value=str, key=str).window(unbounded(), count(), id="n")
+    told = counted.map(lambda pane: f"{pane.key} {pane.value}")
+    told.partition_by(str, id="by", key_type=str, value=str).send_to("out")
+    with closing(of(system, 2)) as live:
+        live.rest()
+        system._memory.claims.clear()
+        with closing(LiveContainers(system, other, 0, live.settings)) as after:
+            after.join(1)
+            assert "p-by/1" in after.tasks_of(1)
+            with pytest.raises(TakenOver):
+                turns(live.alive[0][0])

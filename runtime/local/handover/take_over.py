@@ -1,0 +1,42 @@
+"""Gives the tasks of a container that is gone to others, in its place."""
+
+from collections.abc import Collection
+from contextlib import closing
+
+from msgspec.structs import replace
+
+from ....planner.plan import Plan
+from ....planner.stream_names import checkpoints as checkpoints_of
+from ...process.machine import THIS_MACHINE, Machine
+from ...systems.contract import ProducingSystem
+from ..checkpoints.checkpoint import Checkpoint, checkpoints_in, encode
+from ..coordination.assignments import Assignment
+from ..coordination.membership import transactional_id
+from .owners import owned_by, owners_of
+
+
+def take_over(
+    plan: Plan, system: ProducingSystem, assignment: Assignment, container: int, machine: Machine = THIS_MACHINE
+) -> Collection[str]:
+    """Hand the tasks of a container over to those that the assignment wants for them. Returns these tasks.
+
+    It is done with the transactional id of the container, so that what a process of it that was but paused writes later
+    is refused. Raises TakenOver where such a process has started meanwhile, which then hands them over itself.
+    """
+    stream = checkpoints_of(plan.name)
+    id = transactional_id(plan.name, assignment.began, container)
+    with closing(system.record_producer(id, streams=[stream])) as producer:
+        # Once it is fenced: until then it could commit.
+        checkpoints = checkpoints_in(system, plan.name)
+        tasks = sorted(owned_by(container, owners_of(assignment, checkpoints)))
+        handed_over = {}
+        for task in tasks:
+            last = checkpoints.get(task, Checkpoint())
+            owner = assignment.began, assignment.tasks[task]
+            handed_over[task] = replace(last, owner=owner, number=last.number + 1)
+        if tasks:
+            producer.begin()
+            now = machine.wall()
+            producer.send(stream, 0, [(task.encode(), encode(one), now, ()) for task, one in handed_over.items()])
+            producer.commit()
+    return tasks
