@@ -3,13 +3,13 @@
 The decision is a record in the coordinator stream, which the containers follow by themselves (`task_moves`)."""
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 from msgspec.structs import replace
 
-from ....dsl.errors import PlanError, SystemProblem, UnsupportedError
+from ....dsl.errors import PlanError, SystemProblem, TakenOver, UnsupportedError
 from ....dsl.text import plural
 from ....dsl.validation import explain
 from ....planner.plan import Plan
@@ -212,8 +212,9 @@ class _Wait:
         has = set(owners_of(self._wanted, self._follower.checkpoints).values())
         for container in sorted(has - alive):
             if container >= self._wanted.containers:
-                tasks = take_over(self._plan, self._system, self._wanted, container, self._machine)
-                self._say(f"container {container} is gone: others go on with its {plural(len(tasks), 'task')}")
+                with suppress(TakenOver):  # it has just started again
+                    tasks = take_over(self._plan, self._system, self._wanted, container, self._machine)
+                    self._say(f"container {container} is gone: others go on with its {plural(len(tasks), 'task')}")
 
     def _too_late(self, seconds: float, left: Mapping[str, tuple[int, int]]) -> SystemProblem:
         tasks = ", ".join(f"{task} from container {now} to {to}" for task, (now, to) in sorted(left.items())[:3])

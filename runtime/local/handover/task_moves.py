@@ -81,8 +81,10 @@ class TaskMoves:
                 task.leave_to((assignment.began, container))
 
     def is_over(self, have: Collection[str]) -> bool:
-        """Whether this container is one too many, and has given all of its tasks away."""
-        return self._container >= self._containers and not have and self._assignment is not None and not self.moving
+        """Whether this container is one too many, has given all of its tasks away, and may end."""
+        if self._container < self._containers or have or self._assignment is None:
+            return False
+        return not self.moving and not self._guard.membership.stays
 
     def close(self) -> None:
         """End the warm-up."""

@@ -1,5 +1,6 @@
 """Restores the tasks that a container is to get, in a thread, while their containers go on with them."""
 
+import logging
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -18,8 +19,12 @@ POLL_SECONDS = 0.05
 """How long a thread waits for checkpoints before it looks around. A task that is handed over waits for that."""
 PASS_SECONDS = 1.0
 """The least time between two restores of a task that another container still has."""
+RETRY_SECONDS = 10.0
+"""How long after a restore that has failed it is tried again."""
 READY_SECONDS = 0.5
 """Tasks are ready to be taken over once a restore of all of them takes no longer: the last one will take less."""
+
+_log = logging.getLogger(__name__)
 
 Taken = tuple[TaskSetup, Checkpoint]
 """A task that is this container's now, with its store at its last checkpoint."""
@@ -117,7 +122,12 @@ class WarmUp:
         checkpoints = self._follower.checkpoints
         owners = owners_of(self.assignment, checkpoints)
         self._take_own(owners, checkpoints)
-        self._restore_next(checkpoints)
+        try:
+            self._restore_next(checkpoints)
+        except _Stopped:
+            raise
+        except Exception as error:
+            self._put_off(error)
         self.settled = not unsettled(self.assignment, owners)
 
     def _take_own(self, owners: Mapping[str, int], checkpoints: Checkpoints) -> None:
@@ -146,6 +156,17 @@ class WarmUp:
             self._say_ready(sorted(wanted))
         elif not self._ready:
             self._next_pass = now
+
+    def _put_off(self, error: Exception) -> None:
+        """Try again later to restore what is still another's: that it cannot be had ends nothing that runs here."""
+        self._next_pass = self._machine.clock() + RETRY_SECONDS
+        _log.warning(
+            "container %d cannot restore the tasks that it is to get, and tries again in %g s; until then their "
+            "containers go on with them: %s",
+            self._container,
+            RETRY_SECONDS,
+            error,
+        )
 
     def _setup(self, task: str) -> TaskSetup:
         if task not in self._waiting:

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from unittest.mock import patch
 
 import pytest
 
 from engines.live_containers import LiveContainers, in_one_thread
-from engines.sending import ProducingSystem, stores_of
+from engines.sending import KillableStore, ProducingSystem, stores_of
 from engines.targets import contents, write
 from fluvial.dsl import Pipeline, SystemProblem, TakenOver, count, unbounded
 from fluvial.dsl.message import Record
@@ -125,6 +126,22 @@ def test_a_container_that_is_started_again_has_the_tasks_that_it_was_handed_over
         assert counts(system, live) == Counter(f"{user} 2" for user in USERS)
 
 
+def test_a_disk_without_room_ends_nothing_that_runs(system: ProducingSystem, caplog: pytest.LogCaptureFixture) -> None:
+    """The task stays where it is until its next container has restored it."""
+    with closing(of(system, 1)) as live:
+        live.rest()
+        live.scale(2)
+        live.start(1)
+        with patch.object(KillableStore, "write", side_effect=OSError(28, "No space left on device")):
+            for _ in range(20):
+                live.turn(1)
+        assert len(live.tasks_of(0)) == PARTITIONS
+        assert "tries again in 10 s; until then their containers go on with them" in caplog.text
+        live.rest()
+        assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
+        assert counts(system, live) == Counter(f"{user} 1" for user in USERS)
+
+
 def test_a_container_that_was_replaced_hands_nothing_over(system: ProducingSystem) -> None:
     """It wakes up after another process has its number, and its tasks: what it commits is refused."""
     with closing(of(system, 1)) as live:
@@ -155,6 +172,19 @@ def test_containers_join_one_after_the_other_by_their_numbers(system: ProducingS
         live.rest()
         assert all(len(live.tasks_of(number)) == 1 for number in range(PARTITIONS))
         assert counts(system, live) == Counter(f"{user} 2" for user in USERS)
+
+
+def test_one_that_joined_and_is_too_many_stays_without_tasks(system: ProducingSystem) -> None:
+    """Kubernetes would start it again, and it would join again."""
+    with closing(of(system, 1)) as live:
+        live.join(1)
+        live.rest()
+        live.scale(1)
+        live.rest()
+        assert (live.tasks_of(1), live.ended) == ([], {})
+        live.scale(2)
+        live.rest()
+        assert len(live.tasks_of(1)) == 2
 
 
 def test_the_first_that_joins_begins_a_run(system: ProducingSystem) -> None:
