@@ -22,7 +22,7 @@ from fluvial.runtime.local import engine, open_tasks
 from fluvial.runtime.local.background_work import run_steps_in_threads
 from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.container import Container
-from fluvial.runtime.local.coordination.assignments import CoordinatorState, scaled
+from fluvial.runtime.local.coordination.assignments import Assignment, CoordinatorState, scaled
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.membership import ContainerId, begin_run
 from fluvial.runtime.local.handover import warm_up
@@ -118,15 +118,21 @@ class LiveContainers:
     @property
     def settled(self) -> bool:
         """Whether each task is with its container."""
+        return not unsettled(self._assignment(), self._owners())
+
+    def _assignment(self) -> Assignment:
         assignment = Coordinator(self.system, self.plan.name, rushing()).read()[0].assignment
         assert assignment is not None
-        return not unsettled(assignment, owners_of(assignment, checkpoints_in(self.system, self.plan.name)))
+        return assignment
+
+    def _owners(self) -> Mapping[str, int]:
+        """The container that has each task, also one that is dead."""
+        return owners_of(self._assignment(), checkpoints_in(self.system, self.plan.name))
 
     def finish(self) -> None:
         """Start those that are missing, let all run until nothing is left to do, and die."""
-        for number in range(max([self.containers, *(one + 1 for one in self.alive)])):
-            if number not in self.alive:
-                self.start(number)
+        for number in {*range(self.containers), *self._owners().values()} - self.alive.keys():
+            self.start(number)
         self.rest()
         assert all(number < self.containers or not self.tasks_of(number) for number in self.alive)
         self.close()
