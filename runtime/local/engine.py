@@ -202,8 +202,10 @@ def _open_container(
     stack.callback(loop.end)
     resources = OpenResources(loop.run, settings.stall_timeout, stopping=stop)
     own, follows = member.tasks, member.ends is None and isinstance(system, ProducingSystem)
+    guard.catch_up()
     if guard.assignment is not None and guard.assignment.epoch:
-        # Once the commits are open: no earlier process of this container can hand a task over any more.
+        # Once the commits are open: no earlier process of this container can hand a task over any more. It may have
+        # done so by an assignment that was written since this one has joined.
         own = owned_by(member.container, _owners(plan, system, guard.assignment))
     tasks, opener = open_tasks(shared, system, admin, stack, own, resources, may_get_more=follows)
     consumer = system.consumer()

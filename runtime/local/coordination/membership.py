@@ -115,6 +115,11 @@ class PlaceGuard:
             self._checked = self._clock()
             self._answer(self._monitor)
 
+    def catch_up(self) -> None:
+        """Read the coordinator stream to its end. Raise TakenOver if another process has replaced this container."""
+        if self._monitor is not None:
+            self._monitor.check(wait=True)
+
     @contextmanager
     def fences_explained(self) -> Iterator[None]:
         """Where a system refuses what this container writes, raise TakenOver only if another process has replaced it.

@@ -16,6 +16,8 @@ from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
 from fluvial.runtime.local.container import Container
+from fluvial.runtime.local.coordination.assignments import Presence
+from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.systems.partitioner import partition_of
 
 PARTITIONS = 4
@@ -211,3 +213,27 @@ def test_one_that_joins_with_other_tasks_begins_a_run_of_its_own(system: Produci
             assert "p-by/1" in after.tasks_of(1)
             with pytest.raises(TakenOver):
                 turns(live.alive[0][0])
+
+
+def test_what_a_container_handed_over_while_its_successor_joined_is_not_run_twice(system: ProducingSystem) -> None:
+    """The new process has read the assignment, and then stands still, while the old one follows another."""
+    with closing(of(system, 1)) as live:
+        live.rest()
+        zombie = live.alive.pop(0)
+        live.system._memory.claims.clear()
+        write = Coordinator.write
+
+        def slow(stream: Coordinator, record: Presence) -> None:
+            with patch.object(Coordinator, "write", write):
+                if record.state == "starting":
+                    live.scale(2)
+                    live.start(1)
+                    for _ in range(20):
+                        live.turn(1)
+                        zombie[0].turn()
+                stream.write(record)
+
+        with patch.object(Coordinator, "write", slow):
+            live.start(0)
+        assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
+        zombie[1].close()
