@@ -200,8 +200,9 @@ def joins(
 ) -> bool:
     """Whether a container that no supervisor has started joins the last run instead of beginning a new one (ADR 0018).
 
-    It joins if that run is as requested and not done. It also joins a run that is done if the sources still have the
-    `ends` of that run: then the container was restarted after the end of its work.
+    It joins if that run is as requested and not done, also where the run has got this number of containers since it
+    began. It also joins a run that is done if the sources still have the `ends` of that run: then the container was
+    restarted after the end of its work.
     """
     last = state.assignment
     if last is None or not _same(last, requested) or last.until != requested.until:

@@ -32,6 +32,7 @@ from .coordinator_stream import Coordinator, MembershipMonitor
 
 PartitionEnds = dict[StreamPartition, int]
 
+
 # Late is harmless: what a replaced container writes meanwhile is fenced, so sooner would save work alone.
 CHECK_SECONDS = 1.0
 _log = logging.getLogger(__name__)
@@ -251,6 +252,9 @@ def _coordinated(
         if not container.containers:
             return joined(state, requested, run, container.number, owners)
         if container.containers > 1 and last is not None and joins(state, requested, container.number, ends):
+            # Tasks may be left with a container that is one too many now, and that nobody starts again.
+            if any(owner >= last.containers for owner in owners(last).values()):
+                return begin(state, requested, run, ends)
             # Without checkpoints the pipeline was reset, and processes its inputs from the start.
             reset = state.is_done(container.number) and not _has_checkpoints(plan, system, last, container.number)
             return begin(state, requested, run, ends) if reset else last

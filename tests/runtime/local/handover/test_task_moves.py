@@ -237,3 +237,38 @@ def test_what_a_container_handed_over_while_its_successor_joined_is_not_run_twic
             live.start(0)
         assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
         zombie[1].close()
+
+
+def by_hand(live: LiveContainers, number: int, containers: int) -> None:
+    """Start a container that no supervisor has begun a run for."""
+    live.run, live.containers = "", containers
+    live.start(number)
+
+
+def test_a_container_that_is_started_by_hand_joins_a_run_that_has_got_more(system: ProducingSystem) -> None:
+    live = LiveContainers(system, counting(), 2, Settings(guarantee="exactly_once"))
+    with closing(live):
+        for number in range(2):
+            by_hand(live, number, 2)
+        live.scale(3)
+        by_hand(live, 2, 3)
+        live.rest()
+        assert [len(live.tasks_of(number)) for number in range(3)] == [2, 1, 1]
+        by_hand(live, 0, 3)
+        add(system, 1)
+        live.rest()
+        assert [len(live.tasks_of(number)) for number in range(3)] == [2, 1, 1]
+        assert counts(system, live) == Counter(f"{user} 2" for user in USERS)
+
+
+def test_containers_that_are_started_by_hand_leave_no_task_to_one_that_is_gone(system: ProducingSystem) -> None:
+    live = LiveContainers(system, counting(), 2, Settings(guarantee="exactly_once"))
+    with closing(live):
+        for number in range(3):
+            by_hand(live, number, 3)
+        live.scale(2)
+        live.close()
+        for number in range(2):
+            by_hand(live, number, 2)
+        live.rest()
+        assert [len(live.tasks_of(number)) for number in range(2)] == [2, 2]
