@@ -278,6 +278,8 @@ class Container:
             self._left.append(task.metrics())
             task.close()
             task.setup.store.close()
+        if self._moves is not None:
+            self._moves.part_with(tasks)
         self._change_tasks([task for task in self._tasks if task not in tasks])
 
     def _change_tasks(self, tasks: list[LocalTask]) -> None:

@@ -241,6 +241,11 @@ class LocalTask:
         self._next_owner = owner
 
     @property
+    def number(self) -> int:
+        """The number of the last commit."""
+        return self._last.number
+
+    @property
     def leaves(self) -> bool:
         """Whether the next commit is the last one here, after which another container has the task."""
         return self._next_owner is not None

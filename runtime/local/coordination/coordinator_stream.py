@@ -232,6 +232,12 @@ class MembershipMonitor:
             if presence.run == self.assignment.run and presence.state != "done" and number != self._presence.container
         )
 
+    @property
+    def all_follow(self) -> bool:
+        """Whether each of the other containers acts by the last assignment, as of the last `check`."""
+        last = self.assignment.generation
+        return all(one.state == "running" and one.generation >= last for one in self.unfinished)
+
     def check(self, *, wait: bool = False) -> None:
         """Raise TakenOver once another process has replaced this container. With `wait` the stream is read to its end;
         without, only the records that have arrived already."""

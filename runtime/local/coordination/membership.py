@@ -144,6 +144,19 @@ class PlaceGuard:
         """The assignment of this run, as far as `check` has seen; None without a coordinator."""
         return None if self._monitor is None else self._monitor.assignment
 
+    def follow(self, assignment: Assignment) -> Presence | None:
+        """Act by another assignment of the run from now on. Returns the presence that says so, which is to be
+        written."""
+        if self._presence is not None:
+            self._presence = replace(self._presence, generation=assignment.generation)
+        return self._presence
+
+    @property
+    def all_follow(self) -> bool:
+        """Whether each of the other containers acts by the last assignment, as far as `check` has seen: none hands a
+        task over by an earlier one any more."""
+        return self._monitor is None or self._monitor.all_follow
+
     @property
     def readiness(self) -> Mapping[int, Readiness]:
         """The tasks that each container could take over, as far as `check` has seen."""

@@ -6,7 +6,7 @@ from ....planner.plan import Plan
 from ....planner.task_assignment import stages_of, tasks_of
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
-from ..coordination.assignments import Assignment
+from ..coordination.assignments import Assignment, Presence
 from ..coordination.membership import PlaceGuard
 from ..open_tasks import TaskOpener
 from ..task import LocalTask
@@ -15,7 +15,9 @@ from .warm_up import WarmUp
 MOVING_SECONDS = 0.05
 """The least time between two looks at the coordinator stream while tasks move."""
 
-MakeWarmUp = Callable[[Assignment, frozenset[str]], WarmUp]
+MakeWarmUp = Callable[[Assignment, frozenset[str], dict[str, int], Presence | None], WarmUp]
+"""Takes the assignment, the tasks that the container runs, the numbers of the last commits of those that it gave away,
+and the presence that says that it follows the assignment."""
 
 
 class TaskMoves:
@@ -25,6 +27,9 @@ class TaskMoves:
     1. The next container restores the state of a task while the old one goes on, and says that it is ready.
     2. The old container commits the task for the last time; that checkpoint names the next container.
     3. The next container reads that checkpoint, restores what came since, and goes on.
+
+    A container that is about to hand a task over may not have read yet that this is taken back. So no container takes
+    tasks for settled before all others have said that they follow the last assignment.
 
     No step needs a clock or an answer in time: a container that dies at any of them is started again, reads from the
     checkpoints which tasks it has, and goes on with them.
@@ -37,6 +42,7 @@ class TaskMoves:
         self._container = guard.membership.container
         self._assignment: Assignment | None = None
         self._warm_up: WarmUp | None = None
+        self._parted: dict[str, int] = {}
 
     @property
     def moving(self) -> bool:
@@ -61,6 +67,7 @@ class TaskMoves:
             self._follow(assignment, have)
         if self._warm_up is None:
             return []
+        self._warm_up.all_follow = self._guard.all_follow
         settled = self._warm_up.settled  # before the last tasks are taken, which come before it is settled
         gained = self._opener.open_all(self._warm_up.take())
         if settled:
@@ -79,6 +86,10 @@ class TaskMoves:
                 continue
             if task.name in ready.tasks and not task.leaves:
                 task.leave_to((assignment.began, container))
+
+    def part_with(self, tasks: Collection[LocalTask]) -> None:
+        """Note that these tasks have been committed for the last time."""
+        self._parted |= {task.name: task.number for task in tasks}
 
     def is_over(self, have: Collection[str]) -> bool:
         """Whether this container is one too many, has given all of its tasks away, and may end."""
@@ -99,7 +110,8 @@ class TaskMoves:
         for task in have:
             task.leave_to(None)  # where to was decided by the assignment before
         if not first:  # at the begin of a run every task is where it belongs
-            self._warm_up = self._make_warm_up(assignment, frozenset(task.name for task in have))
+            presence, names = self._guard.follow(assignment), frozenset(task.name for task in have)
+            self._warm_up = self._make_warm_up(assignment, names, dict(self._parted), presence)
             self._warm_up.start()
 
 
@@ -115,7 +127,7 @@ def task_moves(
     """The handovers of a container on a system that has changelogs."""
     pipeline, container = opener.run.plan.name, guard.membership.container
 
-    def make(assignment: Assignment, have: frozenset[str]) -> WarmUp:
-        return WarmUp(pipeline, container, assignment, system, have, opener.prepare, machine)
+    def make(assignment: Assignment, have: frozenset[str], parted: dict[str, int], presence: Presence | None) -> WarmUp:
+        return WarmUp(pipeline, container, assignment, system, have, opener.prepare, parted, presence, machine)
 
     return TaskMoves(guard, opener, make)

@@ -7,9 +7,9 @@ from threading import Event, Thread
 
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
-from ..checkpoints.checkpoint import Checkpoint, Checkpoints
+from ..checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from ..commit.restore import StoreRestorer
-from ..coordination.assignments import Assignment, Readiness
+from ..coordination.assignments import Assignment, Presence, Readiness
 from ..coordination.coordinator_stream import Coordinator
 from ..task_setup import TaskSetup
 from .checkpoint_follower import CheckpointFollower
@@ -37,9 +37,10 @@ class _Stopped(Exception):
 class WarmUp:
     """Follows the checkpoints of a pipeline until each task is where the assignment wants it, and takes tasks over.
 
-    `have` are the tasks that the container runs, and `prepare` opens the store of another one. `take` returns the tasks
-    that have become this container's, each once, to the thread of the container, which closes their stores from then
-    on. `close` closes those of the others.
+    `have` are the tasks that the container runs, and `prepare` opens the store of another one. `parted` are the numbers
+    of the last commits of tasks that it gave away, and `presence` says that it follows the assignment. `take` returns
+    the tasks that have become this container's, each once, to the thread of the container, which closes their stores
+    from then on. `close` closes those of the others.
     """
 
     def __init__(
@@ -50,16 +51,22 @@ class WarmUp:
         system: ProducingSystem,
         have: frozenset[str],
         prepare: Callable[[str], TaskSetup],
+        parted: Mapping[str, int],
+        presence: Presence | None,
         machine: Machine = THIS_MACHINE,
     ) -> None:
         self.assignment = assignment
         self.settled = False
-        """Whether each task is where the assignment wants it."""
+        """Whether each task is where the assignment wants it, and stays there."""
+        self.all_follow = False
+        """Whether all other containers follow the assignment. The thread of the container says so."""
         self._pipeline = pipeline
         self._container = container
         self._system = system
         self._have = set(have)
         self._prepare = prepare
+        self._parted = parted
+        self._presence = presence
         self._machine = machine
         self._taken: SimpleQueue[Taken] = SimpleQueue()
         self._waiting: dict[str, TaskSetup] = {}
@@ -115,11 +122,17 @@ class WarmUp:
 
     def turn(self) -> None:
         """Read the checkpoints that were written since the last turn, and do what they ask for."""
+        all_follow = self.all_follow  # before checkpoints are read: what was handed over until then is among them
         if self._follower is None:
             self._follower = CheckpointFollower(self._system, self._pipeline)
         else:
             self._follower.read(POLL_SECONDS)
         checkpoints = self._follower.checkpoints
+        if any(task not in checkpoints or checkpoints[task].number < least for task, least in self._parted.items()):
+            return  # brokers show a commit some time after it: tasks would seem to be still here
+        if self._presence is not None:
+            Coordinator(self._system, self._pipeline, self._machine).write(self._presence)
+            self._presence = None
         owners = owners_of(self.assignment, checkpoints)
         self._take_own(owners, checkpoints)
         try:
@@ -128,7 +141,11 @@ class WarmUp:
             raise
         except Exception as error:
             self._put_off(error)
-        self.settled = not unsettled(self.assignment, owners)
+        self.settled = all_follow and not unsettled(self.assignment, owners) and self._stays_settled()
+
+    def _stays_settled(self) -> bool:
+        """Whether each task is where the assignment wants it by all commits until now, which may not have come yet."""
+        return not unsettled(self.assignment, owners_of(self.assignment, checkpoints_in(self._system, self._pipeline)))
 
     def _take_own(self, owners: Mapping[str, int], checkpoints: Checkpoints) -> None:
         """Take over the tasks that are this container's now."""

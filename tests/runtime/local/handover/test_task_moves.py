@@ -15,9 +15,11 @@ from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
+from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.coordination.assignments import Presence
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
+from fluvial.runtime.local.handover import checkpoint_follower
 from fluvial.runtime.systems.partitioner import partition_of
 
 PARTITIONS = 4
@@ -272,3 +274,68 @@ def test_containers_that_are_started_by_hand_leave_no_task_to_one_that_is_gone(s
             by_hand(live, number, 2)
         live.rest()
         assert [len(live.tasks_of(number)) for number in range(2)] == [2, 2]
+
+
+def until_a_task_leaves(live: LiveContainers, number: int) -> None:
+    """Let a container take turns until its next commit is to hand a task over."""
+    for _ in range(50):
+        if any(task.leaves for task in live.alive[number][0]._tasks):
+            return
+        live.turn(number)
+    raise AssertionError("no task leaves")
+
+
+def test_a_task_that_is_handed_over_as_the_change_is_taken_back_comes_back(system: ProducingSystem) -> None:
+    with closing(of(system, 1)) as live:
+        live.rest()
+        live.scale(2)
+        live.start(1)
+        for _ in range(3):
+            live.turn(1)
+        until_a_task_leaves(live, 0)
+        live.scale(1)
+        for _ in range(5):
+            live.turn(1)
+        assert not live.ended
+        add(system, 1)
+        live.rest()
+        assert {*live.ended} == {1}
+        assert counts(system, live) == Counter(f"{user} 2" for user in USERS)
+
+
+def test_a_task_that_is_handed_over_by_an_earlier_assignment_goes_on_to_where_the_last_one_wants_it(
+    system: ProducingSystem,
+) -> None:
+    with closing(of(system, 2)) as live:
+        live.rest()
+        live.scale(1)
+        for _ in range(3):
+            live.turn(0)
+        until_a_task_leaves(live, 1)
+        live.scale(2)
+        for _ in range(5):
+            live.turn(0)
+        add(system, 1)
+        live.rest()
+        assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
+        assert counts(system, live) == Counter(f"{user} 2" for user in USERS)
+
+
+def test_a_task_that_was_handed_over_is_not_taken_again_while_brokers_hide_its_last_commit(
+    system: ProducingSystem,
+) -> None:
+    with closing(of(system, 1)) as live:
+        live.rest()
+        live.scale(2)
+        live.start(1)
+        for _ in range(3):
+            live.turn(1)
+        until_a_task_leaves(live, 0)
+        before = checkpoints_in(system, "p")
+        live.turn(0)
+        gone = {f"in/{number}" for number in range(PARTITIONS)} - {*live.tasks_of(0)}
+        live.scale(3)
+        with patch.object(checkpoint_follower, "checkpoints_in", lambda *_: before):
+            live.turn(0)
+        assert gone
+        assert not gone & {*live.tasks_of(0)}
