@@ -44,11 +44,14 @@ class StoreRestorer:
         on_restore: OnRestore = ignore_restore,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
+        *,
+        live: bool = False,
     ) -> None:
+        """`live` says that other containers may run the tasks."""
         self._system = system
         self._admin = system.admin()
         self._on_restore = on_restore
-        self._clock, self._sleep = clock, sleep
+        self._clock, self._sleep, self._live = clock, sleep, live
 
     def restore(
         self, setups: Sequence[TaskSetup], checkpoints: Mapping[str, Checkpoint]
@@ -96,9 +99,10 @@ class StoreRestorer:
         changelogs: dict[str, ChangelogOffsets],
     ) -> None:
         """Wait until readers see the changelogs up to the checkpoints. Where key buckets share a partition, an open
-        transaction of another container hides what was committed behind its first record, until it commits."""
+        transaction of another container hides what was committed behind its first record, until it commits. Where
+        containers go on, brokers may show a checkpoint before they show the changelogs of its transaction."""
         until = self._clock() + SHARED_SECONDS
-        shared = [setup for setup in setups if setup.elasticity > 1]
+        shared = [setup for setup in setups if setup.elasticity > 1 or self._live]
         for setup in shared:
             for operator, stream in setup.changelogs.items():
                 end = restored[setup.name].changelogs.get(operator, 0)

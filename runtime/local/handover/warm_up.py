@@ -73,7 +73,7 @@ class WarmUp:
         self._restored: dict[str, Checkpoint] = {}
         self._ready = False
         self._next_pass = 0.0
-        self._restorer = StoreRestorer(system, self._on_restore, lambda: machine.wall() / 1000, self._wait)
+        self._restorer = StoreRestorer(system, self._on_restore, lambda: machine.wall() / 1000, self._wait, live=True)
         self._follower: CheckpointFollower | None = None
         self._stop = Event()
         self._failure: BaseException | None = None

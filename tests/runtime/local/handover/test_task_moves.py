@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count as counter
 from unittest.mock import patch
 
 import pytest
 
 from engines.live_containers import LiveContainers, in_one_thread
-from engines.sending import KillableStore, ProducingSystem, stores_of
+from engines.sending import KillableStore, ProducingAdmin, ProducingSystem, stores_of
 from engines.targets import contents, write
 from fluvial.dsl import Pipeline, SystemProblem, TakenOver, count, unbounded
 from fluvial.dsl.message import Record
@@ -339,3 +340,23 @@ def test_a_task_that_was_handed_over_is_not_taken_again_while_brokers_hide_its_l
             live.turn(0)
         assert gone
         assert not gone & {*live.tasks_of(0)}
+
+
+def test_a_restore_waits_for_the_changelogs_of_a_checkpoint_that_brokers_show_already(system: ProducingSystem) -> None:
+    """The markers of a transaction come to its partitions one by one."""
+    looks = counter()
+    ends = ProducingAdmin.ends
+
+    def late(admin: ProducingAdmin, stream: str) -> list[int]:
+        hidden = "changelog" in stream and next(looks) < 3
+        return [0] * PARTITIONS if hidden else ends(admin, stream)
+
+    with closing(of(system, 1)) as live:
+        live.rest()
+        live.scale(2)
+        live.start(1)
+        with patch.object(ProducingAdmin, "ends", late):
+            live.turn(1)
+        live.rest()
+        assert next(looks) > 3
+        assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
