@@ -98,10 +98,15 @@ class LiveContainers:
                 del self.system.stores[name]
 
     def turn(self, number: int) -> bool:
-        """Let a container take a turn; whether it had anything to do."""
+        """Let a container take a turn; whether it had anything to do. One that is over has ended, and is started again
+        where it is one too many no longer."""
         if number not in self.alive or number in self.standing:
             return False
         container, _, loop = self.alive[number]
+        if container._is_over():
+            if number < self.containers:
+                self.start(number)
+            return False
         return loop.run(_turn(container))
 
     def scale(self, containers: int) -> None:
