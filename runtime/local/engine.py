@@ -37,7 +37,7 @@ from .checkpoints.border_compatibility import refuse_changed_borders
 from .checkpoints.checkpoint import checkpoints_in
 from .checkpoints.migration import kept_states, refuse_recreated
 from .checkpoints.rescaled import changed_stages, plan_before
-from .commit.changelog_commit import ChangelogCommit
+from .commit.changelog_commit import ChangelogCommit, await_checkpoints
 from .commit.contract import Commits
 from .commit.restore import OnRestore, ignore_restore
 from .commit.two_phase_commit import TwoPhaseCommit
@@ -292,6 +292,7 @@ def open_commits(
         stack.callback(producer.close)
         # Before the event loop runs: in an outage of the brokers the first `send` would hold up asynchronous calls.
         producer.learn(written)
+        await_checkpoints(system, plan.name, producer)
         if outputs is not None:
             outputs.learn(outputs_of(plan))
         return ChangelogCommit(

@@ -21,6 +21,25 @@ from .changelog import ChangelogRange, change_records, undo_records
 from .contract import Committed, TaskCommit
 from .restore import OnRestore, StoreRestorer, ignore_restore
 
+PAUSE_SECONDS = 0.1
+
+
+def await_checkpoints(
+    system: ProducingSystem,
+    pipeline: str,
+    producer: RecordProducer,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Wait until readers see all checkpoints that are committed now.
+
+    The transaction of a container that stands still in its commit hides those behind it from all others, and a task
+    that resumed from an earlier one would do its work twice. It ends once that container goes on, is
+    replaced, or has been silent for `transaction.timeout.ms`."""
+    place = checkpoints_of(pipeline), 0
+    end = producer.ends([place])[place]
+    while system.admin().ends(place[0])[0] < end:
+        sleep(PAUSE_SECONDS)
+
 
 class ProducedOutputs:
     """Produces the outputs of a task at once, also while another thread flushes the producer."""

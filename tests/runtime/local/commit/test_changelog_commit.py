@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from threading import Event
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
-from engines.sending import MemorySender, ProducingSystem
+from engines.sending import MemorySender, ProducingAdmin, ProducingSystem
 from engines.targets import write
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
@@ -16,7 +18,7 @@ from fluvial.runtime.kernel.state_backend import Change
 from fluvial.runtime.local.background_work import run_steps
 from fluvial.runtime.local.checkpoints import checkpoint as checkpoints
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
-from fluvial.runtime.local.commit.changelog_commit import ChangelogCommit
+from fluvial.runtime.local.commit.changelog_commit import ChangelogCommit, await_checkpoints
 from fluvial.runtime.local.commit.contract import TaskCommit
 from fluvial.runtime.local.commit.restore import STALE_MS
 from fluvial.runtime.local.stores.store_keys import CHECKPOINT, META
@@ -198,3 +200,20 @@ def test_outputs_are_produced_while_a_thread_waits_for_the_flush_of_others(syste
         assert outputs.flushing.wait(PATIENCE)
         commits.staged_outputs().append("out", 0, [(None, b"later", 0, ())])
         assert [one.checkpoint.offsets for one in committing.result(PATIENCE)] == [{"in": 5}]
+
+
+def test_checkpoints_are_read_once_no_open_transaction_hides_one(system: ProducingSystem) -> None:
+    checkpoints_of_p = "p-checkpoints"
+    with closing(system.producer()) as producer:
+        producer.begin().commit("p", {"in/0": b"1", "in/1": b"2"})
+    seen, pauses = [0, 0, 1, 2], list[float]()
+
+    def ends(_: object, stream: str) -> list[int]:
+        assert stream == checkpoints_of_p
+        return [seen.pop(0)]
+
+    sender = system.record_producer("p")
+    with patch.object(ProducingAdmin, "ends", ends), patch.object(sender, "ends", lambda places: {places[0]: 2}):
+        await_checkpoints(system, "p", sender, pauses.append)
+    assert not seen
+    assert len(pauses) == 3
