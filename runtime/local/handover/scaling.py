@@ -2,7 +2,7 @@
 
 The decision is a record in the coordinator stream, which the containers follow by themselves (`task_moves`)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -67,9 +67,9 @@ def scale_containers(
         remedy = "stop it, and start it with the other number of containers"
         raise UnsupportedError(explain(wrong, "a pipeline on Kafka", remedy, plan.pipeline.origin))
     stream = _coordinator(plan, system, machine)
-    state, before = _running(plan, system, stream, machine)
+    _scalable(plan, system, stream.read()[0])
     with closing(CheckpointFollower(system, plan.name)) as follower:
-        owners = owners_of(before, follower.checkpoints)
+        state, before, owners = _running(plan, system, stream, follower, machine)
         wanted = scaled(state, stages_of(plan), containers, owners)
         moves = [TaskMove(task, now, to) for task, (now, to) in unsettled(wanted, owners).items()]
         if dry_run or (before.containers == containers and not moves):
@@ -98,21 +98,24 @@ def _not_running(plan: Plan, system: System, why: str) -> SystemProblem:
     return SystemProblem(explain(wrong, "a pipeline that runs", remedy, "the coordinator stream"))
 
 
-def _running(plan: Plan, system: System, stream: Coordinator, machine: Machine) -> tuple[CoordinatorState, Assignment]:
-    """The state of a run that can be scaled, and its assignment. One that has died may be starting again: waits for
-    that up to ABSENT_SECONDS."""
+def _running(
+    plan: Plan, system: System, stream: Coordinator, follower: CheckpointFollower, machine: Machine
+) -> tuple[CoordinatorState, Assignment, Mapping[str, int]]:
+    """The state of a run that can be scaled, its assignment, and the container that each task has.
+
+    A container with tasks that has died may be starting again: waits for that up to ABSENT_SECONDS. One without tasks
+    may never come: else a change that nobody starts containers for could not be taken back."""
     until = machine.clock() + ABSENT_SECONDS
     while True:
         state, _ = stream.read()
         assignment = _scalable(plan, system, state)
-        absent = state.not_running()
+        owners = owners_of(assignment, follower.checkpoints)
+        absent = sorted({*state.not_running()} & {*owners.values()})
         if not absent:
-            return state, assignment
+            return state, assignment, owners
         if machine.clock() > until:
-            word, verb = ("container", "has") if len(absent) == 1 else ("containers", "have")
-            names = ", ".join(map(str, absent))
-            raise _not_running(plan, system, f"{word} {names} of {assignment.containers} {verb} not started yet")
-        machine.sleep(POLL_SECONDS)
+            raise _not_started(plan, system, assignment, absent)
+        follower.read(POLL_SECONDS)
 
 
 def _scalable(plan: Plan, system: System, state: CoordinatorState) -> Assignment:
@@ -129,7 +132,16 @@ def _scalable(plan: Plan, system: System, state: CoordinatorState) -> Assignment
         expected = "the pipeline, its partitions and its elasticity as the run has them"
         remedy = "load the version that runs, and name the elasticity with which it was started"
         raise PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
+    if len(absent := state.not_running()) == assignment.containers:
+        raise _not_started(plan, system, assignment, absent)
     return assignment
+
+
+def _not_started(plan: Plan, system: System, assignment: Assignment, absent: Sequence[int]) -> SystemProblem:
+    subject = f"container {absent[0]} of {assignment.containers} has"
+    if len(absent) > 1:
+        subject = f"containers {', '.join(map(str, absent))} of {assignment.containers} have"
+    return _not_running(plan, system, f"{subject} not started yet")
 
 
 def _decide(plan: Plan, stream: Coordinator, before: Assignment, wanted: Assignment) -> None:

@@ -127,6 +127,13 @@ def test_after_a_time_it_goes_back(system: ProducingSystem) -> None:
 
 
 @pytest.mark.usefixtures("hurried")
+def test_a_change_that_nobody_starts_containers_for_is_taken_back_by_another(system: ProducingSystem) -> None:
+    with running(system, 2, most=2) as live:
+        live.scale(4)  # by a process that has been killed since
+        assert not scale(pipeline(), system=system, containers=2, timeout=LONG)
+        assert assignment(system).containers == 2
+
+
 def test_another_change_meanwhile_is_told_and_left_alone(system: ProducingSystem) -> None:
     with running(system, 2, most=2) as live:
         error = refusal(SystemProblem, system, say=lambda _: live.scale(4))
