@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from ..local.handover.scaling import TaskMove
 from ..pipeline_loader import load_pipeline
 from ..pipeline_scale import scale
+from ..process.signals import unwinding
 from . import arguments as words
 from .option_values import named_system, parsed_duration
 from .printing import print_json
@@ -23,18 +24,20 @@ def scale_verb(
     """Change the number of containers of a pipeline that runs on Kafka, without stopping it.
 
     Tasks whose container changes are restored by the new one while the old one goes on with them; the others go on
-    meanwhile. Without success within --timeout, and after Ctrl-C, the pipeline goes back to the containers of before.
+    meanwhile. Without success within --timeout, and after Ctrl-C or SIGTERM, the pipeline goes back to the containers
+    of before.
 
     fluvial scale visits.py --system kafka://localhost:9092 --containers 4
     """
-    moves = scale(
-        load_pipeline(target),
-        containers=containers,
-        system=named_system(system, kafka_conf),
-        dry_run=dry_run,
-        timeout=parsed_duration("--timeout", timeout),
-        say=lambda line: print(line, file=sys.stderr, flush=True),
-    )
+    with unwinding():
+        moves = scale(
+            load_pipeline(target),
+            containers=containers,
+            system=named_system(system, kafka_conf),
+            dry_run=dry_run,
+            timeout=parsed_duration("--timeout", timeout),
+            say=lambda line: print(line, file=sys.stderr, flush=True),
+        )
     _print(moves, dry_run=dry_run, as_json=as_json)
 
 
