@@ -84,6 +84,7 @@ class _Child:
         self.works_since = float("inf")
         self.before = Progress(phase="", seconds=0.0, read=0, written=0)
         self.restarted = 0
+        self.left = False
 
     def title(self, pipeline: str) -> str:
         """The name of the process in lists of processes: the last word of its command line."""
@@ -113,10 +114,16 @@ class _Child:
             self.before = self.total_progress()
         self.progress = None
 
+    def leave(self) -> None:
+        """The run has fewer containers now: what this one has counted stays, and others read on."""
+        self.count_death()
+        self.left = True
+
     def total_progress(self) -> Progress:
         before, now = self.before, self.progress
         if now is None:
-            return Progress(phase="", seconds=0.0, read=before.read, written=before.written, keyless=before.keyless)
+            counts = Progress(phase="", seconds=0.0, read=before.read, written=before.written, keyless=before.keyless)
+            return replace(counts, lag=0) if self.left else counts
         return replace(
             now,
             read=before.read + now.read,
@@ -188,6 +195,7 @@ class Supervisor:
             self._children.append(_Child(config, self._most_restarts))
         for child in self._children[: self._containers]:
             if child not in self._runs or self._runs[child].done():
+                child.left = False
                 self._runs[child] = asyncio.create_task(self._run_with_restarts(child))
 
     def _scale(self, generation: int, containers: int) -> None:
@@ -204,6 +212,8 @@ class Supervisor:
         while not self._stop.is_set():
             code = await self._attempt(child)
             if self._is_over(child, code):
+                if not self._stop.is_set() and child.config.until == "stopped":
+                    child.leave()
                 return
             pause = child.restarts.pause(max(0.0, self._clock() - child.works_since))
             if pause is None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVarTuple, Unpack
 
 import pytest
+from msgspec import structs
 
 from fluvial.dsl import NoProgressError, Pipeline
 from fluvial.dsl.errors import ContainerFailed
@@ -480,3 +481,30 @@ def test_what_a_container_tells_of_an_earlier_number_does_not_count() -> None:
     watched = Watched({0: [first], 1: [second]})
     watched.run(until="stopped", containers=1, signals=[(20.0, signal.SIGTERM)])
     assert watched.started == {0: [0.0], 1: [5.0]}
+
+
+def test_of_a_container_that_has_left_the_counts_stay_and_no_watermark() -> None:
+    def at(number: int, watermark: int, generation: int, containers: int) -> ChildReport:
+        counts = Progress(phase="running", seconds=1.0, read=number, written=number, lag=0, watermark=watermark)
+        return ChildReport(progress=structs.replace(counts, generation=generation, containers=containers))
+
+    stays = Life(seconds=3600.0, says=(at(1, 100, 1, 2),))
+    leaves = Life(seconds=5.0, says=(at(10, 50, 2, 1),))
+    watched = Watched({0: [stays], 1: [leaves]})
+    watched.run(until="stopped", signals=[(9.0, signal.SIGTERM)])
+    first, last = watched.progress[0], watched.progress[-1]
+    assert (first.read, first.lag, first.watermark) == (11, 0, 50)
+    assert (last.read, last.lag, last.watermark) == (11, 0, 100)
+
+
+def test_what_a_container_counted_before_it_left_is_not_lost_when_it_comes_back() -> None:
+    def at(read: int, generation: int, containers: int) -> ChildReport:
+        counts = Progress(phase="running", seconds=1.0, read=read, written=0, lag=0)
+        return ChildReport(progress=structs.replace(counts, generation=generation, containers=containers))
+
+    dies = Life(code=4, seconds=8.0, says=(at(1, 1, 2),))
+    leaves = Life(seconds=5.0, says=(at(10, 2, 1),))
+    again = Life(seconds=3600.0, says=(at(0, 3, 2),))  # the change that it tells of brings the other one back
+    watched = Watched({0: [dies, again], 1: [leaves, again]})
+    watched.run(until="stopped", signals=[(20.0, signal.SIGTERM)])
+    assert {progress.read for progress in watched.progress[1:]} == {11}
