@@ -20,7 +20,7 @@ from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.coordination.assignments import Presence
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
-from fluvial.runtime.local.handover import checkpoint_follower
+from fluvial.runtime.local.handover import checkpoint_follower, warm_up
 from fluvial.runtime.systems.partitioner import partition_of
 
 PARTITIONS = 4
@@ -359,4 +359,14 @@ def test_a_restore_waits_for_the_changelogs_of_a_checkpoint_that_brokers_show_al
             live.turn(1)
         live.rest()
         assert next(looks) > 3
+        assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
+
+
+def test_tasks_move_where_every_restore_takes_long(system: ProducingSystem) -> None:
+    """By a clock that rushes none takes less than a minute, and none gets shorter."""
+    with closing(of(system, 1)) as live, patch.object(warm_up, "READY_SECONDS", 0.5):
+        live.rest()
+        live.scale(2)
+        live.start(1)
+        live.rest()
         assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
