@@ -81,11 +81,13 @@ class LivenessQuery(Struct, frozen=True, kw_only=True):
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
-    """The tasks that a container could take over without delay, since it has nearly all of their state."""
+    """The tasks that a container could take over without delay, since it has nearly all of their state: the process
+    with the `incarnation`, for another one restores them first."""
 
     version: int = VERSION
     container: int
     generation: int
+    incarnation: str = ""
     tasks: list[str]
 
 

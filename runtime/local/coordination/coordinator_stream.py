@@ -209,8 +209,7 @@ class MembershipMonitor:
         """Whether a process asks if this container is alive."""
         self._others = {other.incarnation for other in state.presences.values()}
         self._presences = dict(state.presences)
-        self.readiness = dict(state.readiness)
-        """The tasks that each container could take over, as of the last `check`."""
+        self._readiness = dict(state.readiness)
         self._admin = system.admin()
         self._stream_partition, self._read_to = position
         self._consumer = system.consumer()
@@ -231,6 +230,12 @@ class MembershipMonitor:
             for number, presence in sorted(self._presences.items())
             if presence.run == self.assignment.run and presence.state != "done" and number != self._presence.container
         )
+
+    @property
+    def readiness(self) -> dict[int, Readiness]:
+        """The tasks that each container could take over, as of the last `check`."""
+        processes = {number: presence.incarnation for number, presence in self._presences.items()}
+        return {number: one for number, one in self._readiness.items() if processes.get(number) == one.incarnation}
 
     @property
     def all_follow(self) -> bool:
@@ -255,7 +260,7 @@ class MembershipMonitor:
                 elif isinstance(record, LivenessQuery):
                     self.liveness_queried = True
                 elif isinstance(record, Readiness):
-                    self.readiness[record.container] = record
+                    self._readiness[record.container] = record
                 elif record is not None:
                     self._presences[record.container] = record
                     if record.container == self._presence.container:

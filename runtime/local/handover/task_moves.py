@@ -79,9 +79,10 @@ class TaskMoves:
         assignment = self._assignment
         if assignment is None or self._warm_up is None:
             return
+        readiness = self._guard.readiness
         for task in tasks:
             container = assignment.tasks[task.name]
-            ready = self._guard.readiness.get(container)
+            ready = readiness.get(container)
             if container == self._container or ready is None or ready.generation != assignment.generation:
                 continue
             if task.name in ready.tasks and not task.leaves:

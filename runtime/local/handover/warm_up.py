@@ -72,6 +72,7 @@ class WarmUp:
         self._prepare = prepare
         self._parted = parted
         self._presence = presence
+        self._incarnation = "" if presence is None else presence.incarnation
         self._machine = machine
         self._taken: SimpleQueue[Taken] = SimpleQueue()
         self._waiting: dict[str, TaskSetup] = {}
@@ -199,7 +200,8 @@ class WarmUp:
         return self._waiting[task]
 
     def _say_ready(self, tasks: list[str]) -> None:
-        ready = Readiness(container=self._container, generation=self.assignment.generation, tasks=tasks)
+        generation = self.assignment.generation
+        ready = Readiness(container=self._container, generation=generation, incarnation=self._incarnation, tasks=tasks)
         Coordinator(self._system, self._pipeline, self._machine).write(ready)
 
     def _on_restore(self, restored: int, left: int) -> None:

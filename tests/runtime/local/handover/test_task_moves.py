@@ -370,3 +370,22 @@ def test_tasks_move_where_every_restore_takes_long(system: ProducingSystem) -> N
         live.start(1)
         live.rest()
         assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
+
+
+def test_no_task_is_handed_over_to_a_process_that_has_come_in_place_of_the_one_that_was_ready(
+    system: ProducingSystem,
+) -> None:
+    with closing(of(system, 1)) as live:
+        live.rest()
+        live.scale(2)
+        live.start(1)
+        for _ in range(3):
+            live.turn(1)
+        live.kill(1)
+        live.lose_store(1)
+        live.start(1)
+        for _ in range(20):
+            live.turn(0)
+        assert len(live.tasks_of(0)) == PARTITIONS
+        live.rest()
+        assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
