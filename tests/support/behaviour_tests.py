@@ -87,7 +87,6 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/cli/commands/streams.py": ("tests/command_line/test_streams.py",),
     "runtime/cli/commands/top.py": ("tests/command_line/test_top.py",),
     "runtime/cli/reset_verb.py": ("tests/command_line/test_reset.py",),
-    "runtime/cli/scale_verb.py": ("tests/command_line/test_scale.py",),
     "runtime/cli/run_verb.py": ("tests/command_line/test_run.py",),
     "runtime/cli/state_verbs.py": ("tests/command_line/test_state.py",),
     "runtime/cli/stream_verbs.py": ("tests/command_line/test_streams.py",),

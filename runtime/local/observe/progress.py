@@ -58,7 +58,7 @@ class ProgressReporter:
         self.inputs: InputCounts | None = None
         self.commit = Timing()
         self.idle_seconds = 0.0
-        self.size = (0, 0)
+        self.size: tuple[int, int] = (0, 0)
         """The generation, and the number of containers that the run has from then on."""
 
     @property

@@ -86,6 +86,11 @@ class LiveContainers:
                 task.close()
             stack.close()
 
+    def is_moving(self, number: int) -> bool:
+        """Whether a container waits for tasks to be where they are to be."""
+        moves = self.alive[number][0]._moves
+        return moves is not None and moves.moving
+
     def tasks_of(self, number: int) -> list[str]:
         """The tasks that a container runs."""
         return [task.name for task in self.alive[number][0]._tasks]

@@ -24,6 +24,7 @@ from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.membership import begin_run
 from fluvial.runtime.local.handover import scaling
 from fluvial.runtime.systems import LogSystem, System
+from waiting import wait_until
 
 SECOND = timedelta(seconds=1)
 LONG = timedelta(seconds=60)
@@ -103,7 +104,8 @@ def test_it_returns_once_each_task_is_with_its_container(system: ProducingSystem
 
 
 def refusal(kind: type[FluvialError], system: System, *, of: Pipeline | None = None, **given: Any) -> FluvialError:
-    return error_of(lambda: scale(of or pipeline(), system=system, **{"containers": 3, **given}), kind)
+    arguments: dict[str, Any] = {"containers": 3, **given}
+    return error_of(lambda: scale(of or pipeline(), system=system, **arguments), kind)
 
 
 @pytest.fixture
@@ -156,6 +158,7 @@ def test_the_tasks_of_a_container_that_is_gone_are_handed_over_in_its_place(syst
         paused = live.alive[2][0]
         scale(pipeline(), system=system, containers=2, timeout=LONG, say=said.append)
         assert live.settled
+        wait_until(lambda: not any(live.is_moving(number) for number in (0, 1)), "the others wait for nothing")
         # It wakes up, and what it has processed meanwhile does not count.
         write(system, {"in": [[(b"k", b"m", 1, ())] for _ in range(4)]})
         error = error_of(lambda: [paused.turn() for _ in range(50)], SystemProblem)
