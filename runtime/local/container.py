@@ -24,7 +24,6 @@ from .observe.input_counts import InputCounts
 from .observe.progress import ProgressReporter, report_of
 from .slices import SLICE_SECONDS, Slice
 from .task import LocalTask
-from .task_metrics import TaskMetrics
 
 IDLE_SECONDS = 0.005
 """Pause of a container without work, unless records arrive."""
@@ -86,7 +85,6 @@ class Container:
         self._resumed = any(not task.new for task in tasks)
         self._slices: dict[str, Slice] = {}
         self._sliced = False
-        self._left: list[TaskMetrics] = []
         reporter.inputs = self._counts = InputCounts(tasks)
         self._have(tasks)
 
@@ -118,7 +116,7 @@ class Container:
                 self._moves.close()
             for task in self._tasks:
                 task.close()
-        self._reporter.done(self._tasks, self._left)
+        self._reporter.done(self._tasks)
         if self._guard is not None and (done or self._is_over()):
             self._guard.announce("done")
         # On brokers the next start trims: they remove records some time after the request.
@@ -275,7 +273,7 @@ class Container:
         if not tasks:
             return
         for task in tasks:
-            self._left.append(task.metrics())
+            self._reporter.leaves(task.metrics())
             task.close()
             task.setup.store.close()
         if self._moves is not None:
@@ -351,7 +349,7 @@ class Container:
             if self._guard is not None:
                 yield self._guard.check
                 self._wait_reporter.report(now, self._worked_at)
-        self._reporter.running(self._tasks, self._left)
+        self._reporter.running(self._tasks)
 
     def _check_stall(self, now: float, moved: bool) -> None:
         """Raise NoProgressError if the container has had work for `stall_timeout` and has made no progress."""
@@ -394,7 +392,7 @@ class Container:
         """The report of the run so far."""
         return report_of(
             self._plan,
-            [*(task.metrics() for task in self._tasks), *self._left],
+            [task.metrics() for task in self._tasks],
             self._clock() - self._started,
             self._reporter,
             resumed=self._resumed,

@@ -1,11 +1,11 @@
 """The metrics of one task at one moment: of its inputs, its operators and its commits."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from ...planner.plan import Plan
 from ..metrics.samples import operator_samples, watermark_samples
-from ..report import Sample
+from ..report import Sample, sums
 from ..systems.contract import StreamPartition
 
 
@@ -38,6 +38,31 @@ class CommitMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskCounts:
+    """What tasks have counted: their commits, and messages by stream, by operator, or by sink."""
+
+    commits: int = 0
+    processed: Mapping[str, int] = field(default_factory=dict)
+    written: Mapping[str, int] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, int] = field(default_factory=dict)
+    keyless: Mapping[str, int] = field(default_factory=dict)
+
+
+def total(counts: Iterable[TaskCounts]) -> TaskCounts:
+    """Counts of several tasks, added up."""
+    parts = list(counts)
+    return TaskCounts(
+        commits=sum(one.commits for one in parts),
+        processed=sums(one.processed for one in parts),
+        written=sums(one.written for one in parts),
+        late=sums(one.late for one in parts),
+        failed=sums(one.failed for one in parts),
+        keyless=sums(one.keyless for one in parts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class TaskMetrics:
     """The metrics of a task at one moment.
 
@@ -66,6 +91,11 @@ class TaskMetrics:
     def processed(self) -> dict[str, int]:
         """The counts of processed messages, by stream; streams without any are left out."""
         return {one.stream: one.processed for one in self.inputs if one.processed}
+
+    @property
+    def counts(self) -> TaskCounts:
+        """What the task has counted so far."""
+        return TaskCounts(self.commits, self.processed, self.written, self.late, self.failed, self.keyless)
 
 
 def task_samples(plan: Plan, task: TaskMetrics, lags: Mapping[StreamPartition, int]) -> Iterator[Sample]:

@@ -12,7 +12,7 @@ from ...report import HotKey, OnProgress, Progress, Report, Sample, sums
 from ...systems.contract import StreamPartition
 from ...systems.end_offsets import EndOffsets
 from ..task import LocalTask
-from ..task_metrics import TaskMetrics, task_samples
+from ..task_metrics import TaskCounts, TaskMetrics, task_samples, total
 from .input_counts import InputCounts
 
 # For people and supervisors; each report counts all tasks, and asks the system for the ends of streams.
@@ -58,6 +58,8 @@ class ProgressReporter:
         self.inputs: InputCounts | None = None
         self.commit = Timing()
         self.idle_seconds = 0.0
+        self.left = TaskCounts()
+        """What was counted by tasks that other containers have now."""
         self.size: tuple[int, int] = (0, 0)
         """The generation, and the number of containers that the run has from then on."""
 
@@ -79,9 +81,12 @@ class ProgressReporter:
         if self._is_due("restoring"):
             self._report("restoring", None)
 
-    def running(self, tasks: Sequence[LocalTask], left: Sequence[TaskMetrics] = ()) -> None:
-        """Report the progress of the tasks, if a report is due. `left` are the last metrics of tasks that other
-        containers have now."""
+    def leaves(self, task: TaskMetrics) -> None:
+        """Another container has a task from now on. What it has counted here goes on to count."""
+        self.left = total([self.left, task.counts])
+
+    def running(self, tasks: Sequence[LocalTask]) -> None:
+        """Report the progress of the tasks, if a report is due."""
         begins = self._phase != "running"
         if self._is_due("running"):
             measured = [task.metrics() for task in tasks]
@@ -92,9 +97,9 @@ class ProgressReporter:
             self._waiting = True
         if self._waiting and (self._ends.answered or begins or self._clock() >= self._patience):
             self._waiting = False
-            self._report("running", [task.metrics() for task in tasks], left)
+            self._report("running", [task.metrics() for task in tasks])
 
-    def done(self, tasks: Sequence[LocalTask], left: Sequence[TaskMetrics] = ()) -> None:
+    def done(self, tasks: Sequence[LocalTask]) -> None:
         """Report the end of the run."""
         measured = [task.metrics() for task in tasks]
         if self._suspicious_times is not None:
@@ -104,7 +109,7 @@ class ProgressReporter:
             self._ends.wait(PATIENCE_SECONDS)
             self._ends.request(_streams(measured))
             self._ends.wait(PATIENCE_SECONDS)
-            self._report("done", measured, left)
+            self._report("done", measured)
 
     @property
     def warnings(self) -> dict[str, str]:
@@ -123,10 +128,11 @@ class ProgressReporter:
         self._next, self._patience, self._phase = now + PROGRESS_SECONDS, now + PATIENCE_SECONDS, phase
         return True
 
-    def _report(self, phase: str, measured: Sequence[TaskMetrics] | None, left: Sequence[TaskMetrics] = ()) -> None:
+    def _report(self, phase: str, measured: Sequence[TaskMetrics] | None) -> None:
         if self._progress is None:
             return
         seconds, tasks = self.seconds, measured or ()
+        counts = total([self.left, *(task.counts for task in tasks)])
         positions: dict[StreamPartition, int] = {}
         for one in (one for task in tasks for one in task.inputs):
             place = (one.stream, one.partition)  # of several tasks where they are split by key
@@ -137,15 +143,15 @@ class ProgressReporter:
             Progress(
                 phase=phase,
                 seconds=seconds,
-                read=sum(one.processed for task in (*tasks, *left) for one in task.inputs),
-                written=sum(sum(task.written.values()) for task in (*tasks, *left)),
+                read=sum(counts.processed.values()),
+                written=sum(counts.written.values()),
                 lag=None if lags is None else sum(lags.values()),
                 watermark=min((task.watermark for task in tasks if task.watermark not in (START, END)), default=None),
                 in_flight=sum(sum(task.calls.values()) for task in tasks),
                 pipeline=self._plan.name,
                 engine="local",
                 container=self._container,
-                keyless=sums(task.keyless for task in (*tasks, *left)),
+                keyless=dict(counts.keyless),
                 facts=(*samples, *self._restored, *self._own_samples(seconds)),
                 hot_keys=() if self.inputs is None else self.inputs.hot_keys(),
                 warnings=self.warnings,
@@ -182,19 +188,20 @@ def report_of(
     hot_keys: tuple[HotKey, ...] = (),
 ) -> Report:
     """The report of a run after so many seconds, from the metrics of its tasks."""
+    counts = total([reporter.left, *(task.counts for task in tasks)])
     return Report(
         pipeline=plan.name,
         engine="local",
         seconds=seconds,
-        checkpoints=sum(task.commits for task in tasks),
+        checkpoints=counts.commits,
         restored=reporter.restored[0],
         restore_seconds=reporter.restored[1],
         resumed=resumed,
-        read=sums(task.processed for task in tasks),
-        written=sums(task.written for task in tasks),
-        late=sums(task.late for task in tasks),
-        failed=sums(task.failed for task in tasks),
-        keyless=sums(task.keyless for task in tasks),
+        read=dict(counts.processed),
+        written=dict(counts.written),
+        late=dict(counts.late),
+        failed=dict(counts.failed),
+        keyless=dict(counts.keyless),
         warnings=reporter.warnings,
         hot_keys=hot_keys,
     )
