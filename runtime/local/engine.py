@@ -242,7 +242,6 @@ def _run_context(
         asyncio.sleep,
         container=member.container,
         generation=member.generation,
-        began=member.began,
         identities=inputs.identities,
         catches_up=member.catches_up,
     )

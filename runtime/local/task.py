@@ -45,7 +45,6 @@ class RunContext:
     gate: Gate | None = None
     container: int = 0
     generation: int = 0
-    began: int = 0
     identities: Mapping[str, str] = field(default_factory=dict)
     border_schemas: Mapping[str, BorderSchema] = field(default_factory=dict)
     catches_up: bool = False
@@ -94,7 +93,7 @@ class LocalTask:
         self._borders = BorderProgress(run.plan, stage, self._work.progress, control)
         self._commits = 0
         self._resumed = False
-        moved = checkpoint.owner is not None and checkpoint.owner[0] == run.began
+        moved = checkpoint.owner is not None and checkpoint.owner[0] == run.id
         self._owner = checkpoint.owner if moved else None
         self._next_owner: Owner | None = None
         # This may fire windows, whose outputs are routed at once: it must come last.

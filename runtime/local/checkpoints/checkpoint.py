@@ -32,8 +32,8 @@ _WRITTEN = (
 the others, as they did before it was a record of its own."""
 
 
-Owner = tuple[int, int]
-"""The container that a task was handed over to: the generation in which its containers were started, and its number."""
+Owner = tuple[str, int]
+"""The container that a task was handed over to: the id of the run, and the number of the container."""
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
@@ -49,8 +49,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     - `tables`: for each table the offset up to which it has read its stream, since the stream may be read on without
       the table; None in checkpoints of versions that did not store it.
     - `borders`: the schemas of the intermediate streams that the task writes.
-    - `owner`: the container that has the task now, if it has got another one while the containers ran: the generation
-      in which these were started, and the number of the container.
+    - `owner`: the container that has the task now, if it has got another one in a run that was scaled.
     """
 
     version: int = VERSION

@@ -60,9 +60,8 @@ class Membership:
 
     `transactional_id` is that of this container. `fenced` are the transactional ids of the containers that this
     generation replaces: they must be fenced before checkpoints are read. `done` says that an earlier process has done
-    the container's part of the run. A run that `catches_up` ends at `ends` without an end of input. `began` is the
-    generation in which the containers were started: they go on when the pipeline is scaled. One that `stays` waits
-    without tasks once it is too many: whatever has started it would start it again, and it would join again.
+    the container's part of the run. A run that `catches_up` ends at `ends` without an end of input. One that `stays`
+    waits without tasks once it is too many: whatever has started it would start it again, and it would join again.
     """
 
     container: int
@@ -75,7 +74,6 @@ class Membership:
     fenced: tuple[str, ...] = ()
     done: bool = False
     catches_up: bool = False
-    began: int = 0
     stays: bool = False
 
     @property
@@ -310,7 +308,6 @@ def _membership(plan: Plan, assignment: Assignment, state: CoordinatorState, con
         container=container.number,
         containers=assignment.containers,
         generation=assignment.generation,
-        began=assignment.began,
         stays=not container.containers,
         run=assignment.run,
         tasks=frozenset(task for task, owner in assignment.tasks.items() if owner == container.number),

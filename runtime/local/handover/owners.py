@@ -15,7 +15,7 @@ def owners_of(assignment: Assignment, checkpoints: Checkpoints) -> dict[str, int
     owners = dict(assignment.began_with)
     for task in owners:
         owner = checkpoints[task].owner if task in checkpoints else None
-        if owner is not None and owner[0] == assignment.began:
+        if owner is not None and owner[0] == assignment.run:
             owners[task] = owner[1]
     return owners
 

@@ -32,7 +32,7 @@ def take_over(
         handed_over = {}
         for task in tasks:
             last = checkpoints.get(task, Checkpoint())
-            owner = assignment.began, assignment.tasks[task]
+            owner = assignment.run, assignment.tasks[task]
             handed_over[task] = replace(last, owner=owner, number=last.number + 1)
         if tasks:
             producer.begin()

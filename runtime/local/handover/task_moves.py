@@ -86,7 +86,7 @@ class TaskMoves:
             if container == self._container or ready is None or ready.generation != assignment.generation:
                 continue
             if task.name in ready.tasks and not task.leaves:
-                task.leave_to((assignment.began, container))
+                task.leave_to((assignment.run, container))
 
     def part_with(self, tasks: Collection[LocalTask]) -> None:
         """Note that these tasks have been committed for the last time."""

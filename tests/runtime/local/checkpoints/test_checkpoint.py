@@ -61,8 +61,8 @@ def test_the_bytes_of_a_checkpoint_are_those_of_earlier_versions() -> None:
 
 
 def test_the_container_that_a_task_was_handed_over_to_is_read_again() -> None:
-    handed_over = structs.replace(CHECKPOINT, owner=(3, 1))
-    assert encode(handed_over) == WRITTEN[:-1] + b',"owner":[3,1]}'
+    handed_over = structs.replace(CHECKPOINT, owner=("r", 1))
+    assert encode(handed_over) == WRITTEN[:-1] + b',"owner":["r",1]}'
     assert decode(encode(handed_over), "in/0") == handed_over
 
 
