@@ -13,6 +13,7 @@ from ....dsl.errors import PlanError, SystemProblem, TakenOver, UnsupportedError
 from ....dsl.text import plural
 from ....dsl.validation import explain
 from ....planner.plan import Plan
+from ....planner.stream_names import checkpoints as checkpoints_of
 from ....planner.stream_names import coordinator
 from ....planner.task_assignment import stages_of, tasks_of
 from ...process.machine import THIS_MACHINE, Machine
@@ -67,7 +68,10 @@ def scale_containers(
         remedy = "stop it, and start it with the other number of containers"
         raise UnsupportedError(explain(wrong, "a pipeline on Kafka", remedy, plan.pipeline.origin))
     stream = _coordinator(plan, system, machine)
-    _scalable(plan, system, stream.read()[0])
+    state, _ = stream.read()
+    before = _scalable(plan, system, state)
+    if system.admin().partitions(checkpoints_of(plan.name)) is None:  # none of them has ever run
+        raise _not_started(plan, system, before, state.not_running())
     with closing(CheckpointFollower(system, plan.name)) as follower:
         state, before, owners = _running(plan, system, stream, follower, machine)
         wanted = scaled(state, stages_of(plan), containers, owners)
@@ -132,8 +136,6 @@ def _scalable(plan: Plan, system: System, state: CoordinatorState) -> Assignment
         expected = "the pipeline, its partitions and its elasticity as the run has them"
         remedy = "load the version that runs, and name the elasticity with which it was started"
         raise PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
-    if len(absent := state.not_running()) == assignment.containers:
-        raise _not_started(plan, system, assignment, absent)
     return assignment
 
 
