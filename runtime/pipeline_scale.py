@@ -35,9 +35,9 @@ def scale(
 ) -> list[TaskMove]:
     """Let a pipeline that runs on Kafka have so many containers, without stopping it.
 
-    Tasks move one by one: the next container restores the state of a task while the old one goes on with it, and then
-    takes it over. Other tasks go on meanwhile. Returns once each task is with its container: the tasks that have moved,
-    or with `dry_run` those that would move. `say` is told what it waits for.
+    The next container restores the state of the tasks that it is to get while the present ones go on with them, and
+    then takes them over. Other tasks go on meanwhile. Returns once each task is with its container: the tasks that have
+    moved, or with `dry_run` those that would move. `say` is told what it waits for.
 
     Where it takes longer than `timeout`, or is interrupted, the pipeline goes back to the containers of before.
 

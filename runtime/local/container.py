@@ -85,13 +85,12 @@ class Container:
         self._resumed = any(not task.new for task in tasks)
         self._slices: dict[str, Slice] = {}
         self._sliced = False
-        reporter.inputs = self._counts = InputCounts(tasks)
-        self._have(tasks)
+        reporter.inputs = self._counts = InputCounts()
+        self._set_tasks(tasks)
 
-    def _have(self, tasks: list[LocalTask]) -> None:
+    def _set_tasks(self, tasks: list[LocalTask]) -> None:
         """Run these tasks from now on."""
         self._tasks = tasks
-        self._counts.follow(tasks)
         self._reading = ContainerInputs(self._plan, tasks, self._clock, self._counts)
         self._clocked = [task for task in tasks if task.program.clocked]
         self._asynchronous = any(task.program.asynchronous for task in tasks)
@@ -281,7 +280,7 @@ class Container:
         self._change_tasks([task for task in self._tasks if task not in tasks])
 
     def _change_tasks(self, tasks: list[LocalTask]) -> None:
-        self._have(tasks)
+        self._set_tasks(tasks)
         self._consumer.assign(self._reading.positions)
 
     def _move(self, moves: TaskMoves) -> None:

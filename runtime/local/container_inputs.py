@@ -27,7 +27,8 @@ class ContainerInputs:
         counts: InputCounts | None = None,
     ) -> None:
         """`counts` counts what is read, also where the tasks of the container change."""
-        self.counts = counts or InputCounts(tasks)
+        self.counts = counts or InputCounts()
+        self.counts.follow(tasks)
         self._plan = plan
         self._clock = clock
         self._tasks: dict[StreamPartition, list[LocalTask]] = {}

@@ -32,7 +32,6 @@ from .coordinator_stream import Coordinator, MembershipMonitor
 
 PartitionEnds = dict[StreamPartition, int]
 
-
 # Late is harmless: what a replaced container writes meanwhile is fenced, so sooner would save work alone.
 CHECK_SECONDS = 1.0
 _log = logging.getLogger(__name__)

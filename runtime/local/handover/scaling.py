@@ -134,16 +134,19 @@ def _scalable(plan: Plan, system: System, state: CoordinatorState) -> Assignment
     if set(assignment.tasks) != set(tasks_of(stages_of(plan))):
         wrong = f"the run of pipeline {plan.name!r} has other tasks than the pipeline has now"
         expected = "the pipeline, its partitions and its elasticity as the run has them"
-        remedy = "load the version that runs, and name the elasticity with which it was started"
+        remedy = "load the version that runs"
         raise PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
     return assignment
 
 
 def _not_started(plan: Plan, system: System, assignment: Assignment, absent: Sequence[int]) -> SystemProblem:
-    subject = f"container {absent[0]} of {assignment.containers} has"
-    if len(absent) > 1:
-        subject = f"containers {', '.join(map(str, absent))} of {assignment.containers} have"
-    return _not_running(plan, system, f"{subject} not started yet")
+    return _not_running(plan, system, f"{_have_not_started(assignment, absent)} yet")
+
+
+def _have_not_started(assignment: Assignment, absent: Sequence[int]) -> str:
+    """That these containers have not started, as text."""
+    word, verb = ("container", "has") if len(absent) == 1 else ("containers", "have")
+    return f"{word} {', '.join(map(str, absent))} of {assignment.containers} {verb} not started"
 
 
 def _decide(plan: Plan, stream: Coordinator, before: Assignment, wanted: Assignment) -> None:
@@ -218,8 +221,8 @@ class _Wait:
         absent = state.not_running()
         if absent and now - self._began > ABSENT_SECONDS and not self._absent_said:
             self._absent_said = True
-            names = ", ".join(map(str, absent))
-            self._say(f"container {names} of {self._wanted.containers} has not started: start it if nothing else does")
+            word = "it" if len(absent) == 1 else "them"
+            self._say(f"{_have_not_started(self._wanted, absent)}: start {word} if nothing else does")
 
     def _ask(self) -> None:
         """Ask which containers are alive. The tasks of those that are not, and that are too many, are handed over in

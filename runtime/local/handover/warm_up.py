@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Event, Thread
 
 from ...process.machine import THIS_MACHINE, Machine
@@ -23,16 +23,14 @@ RETRY_SECONDS = 10.0
 """How long after a restore that has failed it is tried again."""
 READY_SECONDS = 0.5
 """Tasks are ready to be taken over once a restore of all of them takes no longer: the last one will take less."""
+SHORTER = 0.9
+"""Tasks are ready, too, once a restore takes more than this fraction of the time of the one before: the next ones would
+not be much faster, since brokers are slow, or state changes as fast as it is restored."""
 
 _log = logging.getLogger(__name__)
 
 Taken = tuple[TaskSetup, Checkpoint]
 """A task that is this container's now, with its store at its last checkpoint."""
-
-
-SHORTER = 0.9
-"""They are ready, too, once a restore takes longer than this part of the one before. It takes what it takes where
-brokers are far away or busy, or state changes as fast as it is restored."""
 
 
 class _Stopped(Exception):
@@ -92,26 +90,20 @@ class WarmUp:
 
     def take(self) -> list[Taken]:
         """The tasks that have become this container's since the last call. Raises what has ended the thread."""
-        taken: list[Taken] = []
-        while True:
-            try:
-                taken.append(self._taken.get_nowait())
-            except Empty:
-                break
         if self._failure is not None:
-            for setup, _ in taken:
-                setup.store.close()
-            raise self._failure
-        return taken
+            raise self._failure  # `close` closes the stores of what was not taken
+        return self._drained()
+
+    def _drained(self) -> list[Taken]:
+        """All that is in the queue. One thread alone takes from it, so none of that is gone before it is taken."""
+        return [self._taken.get() for _ in range(self._taken.qsize())]
 
     def close(self) -> None:
         """End the thread, and close the stores of tasks that were not taken."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
-        while not self._taken.empty():
-            self._taken.get()[0].store.close()
-        for setup in self._waiting.values():
+        for setup in (*(setup for setup, _ in self._drained()), *self._waiting.values()):
             setup.store.close()
         self._waiting.clear()
 

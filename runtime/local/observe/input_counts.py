@@ -30,7 +30,7 @@ class InputCounts:
     """Counts what a container reads. `key_bucket_seconds` is the time in which the key buckets of messages were
     computed, which `ContainerInputs` updates."""
 
-    def __init__(self, tasks: Sequence[LocalTask]) -> None:
+    def __init__(self, tasks: Sequence[LocalTask] = ()) -> None:
         self.key_bucket_seconds = 0.0
         self._read: dict[StreamPartition, int] = {}
         self._keys: dict[StreamPartition, dict[int, SpaceSaving]] = {}
