@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any
 
 from ...dsl.message import Record
+from ...planner.task_assignment import StageTasks
 from .calls.async_calls import CallPool, TaskCalls
 from .calls.in_flight import InFlightTracker
 from .code.program import Program
@@ -71,7 +72,7 @@ class StageTask:
         position: Position | None = None,
         producer: int = 0,
         bucket: int = 0,
-        producers: Mapping[str, int] | None = None,
+        producers: Mapping[str, StageTasks] | None = None,
         accepts: Accepts = _every,
         make_pool: Callable[..., CallPool] = CallPool,
         hand_over: HandOver | None = None,

@@ -12,7 +12,7 @@ from ...planner.border_schema import BorderSchema
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.state_schema import carried
-from ...planner.task_assignment import stages_of
+from ...planner.task_assignment import StageTasks, stages_of
 from ..kernel.calls.async_calls import CallPool, Gate, Sleep
 from ..kernel.code.program import Program
 from ..kernel.stage import StageTask
@@ -114,15 +114,10 @@ class LocalTask:
             position=checkpoint.position,
             producer=setup.producer,
             bucket=setup.bucket,
-            producers={name: self._writers(name) for name in run.plan.stage(setup.stage).inputs},
+            producers=writers_of(run.plan, setup.stage),
             accepts=lambda control: control.run == run.id,
             make_pool=partial(CallPool, sleep=run.sleep, gate=run.gate),
         )
-
-    def _writers(self, stream: str) -> int:
-        """How many tasks write an intermediate stream."""
-        stages = stages_of(self._run.plan)
-        return sum(stages[self._run.plan.operator(id).stage].total for id in self._run.plan.stream(stream).written_by)
 
     def set_clock(self, now: int, unread: Collection[str] | None) -> None:
         """Set the clock to `now`, in ms since epoch. `unread` are the inputs that have messages which were not read
@@ -338,3 +333,10 @@ class LocalTask:
         """The figures of this moment, with the offsets of the last commit beside those that were read since."""
         commits = CommitMetrics(self._commits, self._last.offsets, self._staged.size)
         return self.view.metrics(commits, self._router.written)
+
+
+def writers_of(plan: Plan, stage: str) -> dict[str, StageTasks]:
+    """The tasks that write each intermediate stream that a stage reads."""
+    stages = stages_of(plan)
+    between = (plan.stream(name) for name in plan.stage(stage).inputs if plan.stream(name).kind == "intermediate")
+    return {stream.name: stages[plan.operator(stream.written_by[0]).stage] for stream in between}

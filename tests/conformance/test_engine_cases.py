@@ -12,6 +12,7 @@ from faults.commit_deaths import Killed, dying_after
 from fluvial.dsl import Context, KeyedProcessor, Message, MessageError, Pipeline, Timer, count, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.planner.planner import plan_on
+from fluvial.planner.task_assignment import StageTasks
 from fluvial.runtime import run
 from fluvial.runtime.kernel.time.border_watermarks import TRAILER_HEADER, ControlMessage, control_record, pack_trailer
 from fluvial.runtime.kernel.time.bounds import START
@@ -115,7 +116,7 @@ def test_r24d_an_error_behind_the_call_stops_the_run() -> None:
     called.map(lambda number: 1 // number).send_to("out")
     with (
         PipelineDriver(pipeline) as driver,
-        pytest.raises(MessageError, match=r"map\(lambda, test_engine_cases.py:115\) failed.*ZeroDivisionError"),
+        pytest.raises(MessageError, match=r"map\(lambda, test_engine_cases.py:116\) failed.*ZeroDivisionError"),
     ):
         driver.send("in", 0)
 
@@ -193,7 +194,8 @@ def test_o12_state_offsets_and_outputs_become_durable_at_one_stroke(steps: int) 
 def inputs_of_two_producers() -> tuple[InputProgress, WatermarkGraph]:
     timeline = WatermarkGraph([WatermarkNode("stream", (), "int")], lambda _: None)
     entries = {"int": StageInput("int", "trailer", None, "by", ())}
-    return InputProgress(entries, timeline, Position(), {"int": 2}, lambda control: control.run == "run"), timeline
+    writers = {"int": StageTasks(2)}
+    return InputProgress(entries, timeline, Position(), writers, lambda control: control.run == "run"), timeline
 
 
 def test_m01_a_stream_is_as_far_as_its_slowest_producer() -> None:

@@ -59,7 +59,8 @@ class ControlMessage(msgspec.Struct, frozen=True, array_like=True):
     """A control message: the watermark of a producer, whether its input has ended, and whether it is idle.
 
     `run` and `generation` identify the run and the assignment that wrote it, and `producers` is the number of
-    producers. A control message of another run or assignment ends no input.
+    producers as the stage has the elasticity of this one. A control message of another run ends no input. In the last
+    one of a task that is split, `parts` is the number of its parts.
     """
 
     run: str
@@ -69,6 +70,7 @@ class ControlMessage(msgspec.Struct, frozen=True, array_like=True):
     watermark: int
     ended: bool
     idle: bool = False
+    parts: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -77,7 +79,9 @@ _decode = msgspec.msgpack.Decoder(ControlMessage).decode
 
 def control_record(control: ControlMessage, timestamp: int) -> tuple[None, None, int, tuple[tuple[str, bytes], ...]]:
     """A control message as a record: no key, no value, one header."""
-    return None, None, timestamp, ((TRAILER_HEADER, _encode(control)),)
+    told = msgspec.structs.astuple(control)
+    # Without `parts` the bytes are those of versions that know nothing of them.
+    return None, None, timestamp, ((TRAILER_HEADER, _encode(told if control.parts else told[:-1])),)
 
 
 def read_control(trailer: bytes) -> ControlMessage | None:

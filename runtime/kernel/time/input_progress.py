@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
+from ....planner.task_assignment import StageTasks
 from .border_watermarks import ControlMessage, read_control, unpack_trailer
 from .bounds import END, LATEST, START
 from .operator_watermarks import reached
@@ -34,7 +35,7 @@ class InputProgress:
         inputs: Mapping[str, StageInput],
         watermarks: WatermarkGraph,
         position: Position,
-        producers: Mapping[str, int],
+        producers: Mapping[str, StageTasks],
         accepts: Accepts,
         opened: CountOf = lambda _: 0,
         *,
@@ -52,7 +53,6 @@ class InputProgress:
         self.controls: dict[str, int] = {}
         self.seen: dict[str, set[bytes]] = {stream: set() for stream in inputs}
         self._watermarks = watermarks
-        self._expected = producers
         self._producers = ProducerWatermarks(inputs, position, producers)
         self.highs = self._producers.highs
         self._accepts = accepts
@@ -72,7 +72,7 @@ class InputProgress:
         control = read_control(trailer)
         if control is None:
             producer, watermark = unpack_trailer(trailer)
-            if producer < self._producers.numbers[stream]:
+            if producer in self._producers.writers[stream]:
                 self.report(stream, producer, watermark)
             self._remember(stream, trailer)
         else:
@@ -140,8 +140,15 @@ class InputProgress:
 
     def _control(self, stream: str, control: ControlMessage) -> None:
         self.controls[stream] = self.controls.get(stream, 0) + 1
-        if control.producer < self._producers.numbers[stream]:
+        # The last message of a task that is split says how far all of its parts are.
+        changed = not control.parts and self._producers.follow(stream, control)
+        if control.producer in self._producers.writers[stream]:
             self.report(stream, control.producer, control.watermark, idle=control.idle)
+        if changed or (control.parts and self._producers.follow(stream, control)):
+            # The same trailer, when it is read again, is of another task.
+            self.seen[stream].clear()
+            watermark, idle = self._producers.least(stream)
+            self._watermarks.set_stream(stream, watermark, idle=idle)
         if control.ended and self._accepts(control):
             ended = self._ended.setdefault(stream, {})
             ended.setdefault(control.producer, self._opened(stream))
@@ -152,7 +159,7 @@ class InputProgress:
         """End the inputs that had ended at the last commit, since producers in other processes report their end
         once."""
         for stream, ended in self._ended.items():
-            if len(ended) >= self._expected.get(stream, 1):
+            if len(ended) >= self._producers.writing(stream):
                 self.end(stream)
 
     def end(self, stream: str) -> None:

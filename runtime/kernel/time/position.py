@@ -8,6 +8,17 @@ Cursor = tuple[int, bytes]
 """The end of a window, and a key: how far a firing has come."""
 
 
+class WritersOfStream(Struct, frozen=True, array_like=True):
+    """The tasks that write an intermediate stream, as its reader knows them: `numbers` of the stage, the elasticity of
+    all of them, and the generation of the assignment that gave it to them. While they change, `mixed` has both for each
+    producer."""
+
+    numbers: int
+    elasticity: int = 1
+    generation: int = -1
+    mixed: dict[int, tuple[int, int]] = {}
+
+
 class Position(Struct):
     """How far a task has come at a commit, besides the offsets of its inputs. Times are in ms since epoch.
 
@@ -19,7 +30,8 @@ class Position(Struct):
     - `idle`: the idle producers, 0 for an idle source;
     - `rested`: the watermark of each idle producer, which advances with the clock;
     - `out_of_order`: that of the source, in ms;
-    - `quiet_since`: the processing time since which a source that may be idle had no message.
+    - `quiet_since`: the processing time since which a source that may be idle had no message;
+    - `writers`: the tasks that write an intermediate stream, where tasks are split by key.
 
     By operator that keeps state:
 
@@ -56,6 +68,7 @@ class Position(Struct):
     quiet_since: dict[str, int] = field(default_factory=dict)
     fired_at_end: dict[str, int] = field(default_factory=dict)
     cursors: dict[str, Cursor] = field(default_factory=dict)
+    writers: dict[str, WritersOfStream] = field(default_factory=dict)
 
 
 POSITION_BY_OPERATOR = (
@@ -69,5 +82,5 @@ POSITION_BY_OPERATOR = (
     "cursors",
 )
 """The fields with an entry for each operator that keeps state. The entry moves to another task with the state."""
-POSITION_BY_STREAM = ("highs", "producers", "idle", "rested", "out_of_order", "quiet_since")
+POSITION_BY_STREAM = ("highs", "producers", "idle", "rested", "out_of_order", "quiet_since", "writers")
 """The fields with an entry for each input stream."""

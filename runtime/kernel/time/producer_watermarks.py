@@ -1,31 +1,35 @@
 """The watermarks of the producers of a task's inputs, and which producers are idle."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from ....planner.task_assignment import StageTasks
+from .border_watermarks import ControlMessage
+from .border_writers import BorderWriters
 from .bounds import START
 from .position import Position
 from .stage_input import StageInput
 from .watermark_node import slowest
 
-_ANY = 1 << 32
-"""More than the number of any producer."""
+_ONE = StageTasks(1)
 
 
 class ProducerWatermarks:
     """The watermarks of the producers of each input. A source is the producer 0 of its stream.
 
     `reported[stream]` has the watermark that the messages of each producer have reported, and `highs[stream]` the
-    largest timestamp of a source. `idle[stream]` has the watermark of each idle producer. `expected` is how many tasks
-    write each intermediate stream.
+    largest timestamp of a source. `idle[stream]` has the watermark of each idle producer. `writers` has the producers of
+    each intermediate stream, which are those of the `tasks` that write it unless these change while they run.
     """
 
-    def __init__(self, inputs: Mapping[str, StageInput], position: Position, expected: Mapping[str, int]) -> None:
+    def __init__(self, inputs: Mapping[str, StageInput], position: Position, tasks: Mapping[str, StageTasks]) -> None:
         self._inputs = inputs
-        self._expected = expected
-        # Producers that no longer exist, since there are fewer tasks now, would hold the watermark back for ever.
-        self.numbers = {
-            stream: expected.get(stream, _ANY) if stage_input.clock == "trailer" else _ANY
+        self._tasks = tasks
+        self.writers = {
+            stream: BorderWriters(
+                tasks.get(stream, _ONE), position.writers.get(stream), position.producers.get(stream, ())
+            )
             for stream, stage_input in inputs.items()
+            if stage_input.clock == "trailer"
         }
         self.highs = {
             stream: high + _shift(inputs[stream], position.out_of_order)
@@ -36,9 +40,12 @@ class ProducerWatermarks:
         self.idle = self._idle_at(position)
 
     def _existing(self, stream: str, marks: Mapping[int, int]) -> dict[int, int]:
-        """The watermarks of the producers that a stream still has."""
-        number = self.numbers.get(stream, _ANY)
-        return {producer: mark for producer, mark in marks.items() if producer < number}
+        """The watermarks of the producers that a stream still has: others would hold it back for ever."""
+        writers = self.writers.get(stream)
+        if writers is None:
+            return dict(marks)
+        before = {one: writers.inherits.get(one, one) for one in writers}
+        return {producer: marks[one] for producer, one in before.items() if one in marks}
 
     def _idle_at(self, position: Position) -> dict[str, dict[int, int]]:
         """By stream, the watermark of each producer that was idle. Earlier versions stored these watermarks as if
@@ -71,11 +78,42 @@ class ProducerWatermarks:
         """The watermark of an intermediate stream, and whether it is idle: see `slowest`. It has none before all
         producers have reported theirs."""
         marks, idle = self.reported[stream], self.idle.get(stream)
-        if len(marks) < self._expected.get(stream, 1):
+        if len(marks) < self.writing(stream):
             return START, False
         if not idle:
             return min(marks.values()), False
         return slowest((idle.get(producer, watermark), producer in idle) for producer, watermark in marks.items())
+
+    def writing(self, stream: str) -> int:
+        """How many producers a stream has."""
+        writers = self.writers.get(stream)
+        return self._tasks.get(stream, _ONE).total if writers is None else len(writers)
+
+    def follow(self, stream: str, control: ControlMessage) -> bool:
+        """Follow a change of the tasks that write a stream, of which a control message tells: those that are known from
+        now on have the watermarks of those that they go on from. Returns whether there was one."""
+        writers = self.writers[stream]
+        elasticity = control.producers // writers.numbers
+        changed = writers.follow(control.producer, elasticity, control.generation, control.parts)
+        self._inherit(stream, changed)
+        return bool(changed)
+
+    def _inherit(self, stream: str, changed: Mapping[int, Sequence[int]]) -> None:
+        marks, idle = self.reported.setdefault(stream, {}), self.idle.setdefault(stream, {})
+        news: dict[int, int] = {}
+        resting: dict[int, int] = {}
+        for producer, before in changed.items():
+            known = [one for one in before if one in marks]
+            if len(known) == len(before):
+                reached = [idle.get(one, marks[one]) for one in before]
+                news[producer] = min(reached)
+                if all(one in idle for one in before):
+                    resting[producer] = min(reached)
+        for gone in {one for before in changed.values() for one in before}:
+            marks.pop(gone, None)
+            idle.pop(gone, None)
+        marks.update(news)
+        idle.update(resting)
 
     def reached(self, stream: str, producer: int) -> int:
         """The watermark of a producer. That of an idle producer has advanced with the clock."""
@@ -113,6 +151,9 @@ class ProducerWatermarks:
         highs = {stream: self._high_up_to(stream, high, floors.get(stream)) for stream, high in self.highs.items()}
         position.highs |= {stream: high for stream, high in highs.items() if high > START}
         position.producers = {stream: _up_to(marks, floors.get(stream)) for stream, marks in self.reported.items()}
+        position.writers = {
+            stream: stored for stream, writers in self.writers.items() if (stored := writers.stored()) is not None
+        }
         position.idle = {stream: sorted(marks) for stream, marks in self.idle.items() if marks}
         position.rested = {stream: _up_to(marks, floors.get(stream)) for stream, marks in self.idle.items() if marks}
 

@@ -102,8 +102,9 @@ def encode(checkpoint: Checkpoint) -> bytes:
     """A checkpoint as JSON, with its fields in the order in which versions have added them."""
     position = {one.encode_name: getattr(checkpoint.position, one.name) for one in _FIELDS}
     values = structs.asdict(checkpoint) | position
-    written = {name: values[name] for name in _WRITTEN}
-    return json.encode(written if checkpoint.owner is None else {**written, "owner": checkpoint.owner})
+    # Those that came with key buckets and handovers are left out where there are none.
+    absent = {name for name in ("writers", "owner") if not values[name]}
+    return json.encode({name: values[name] for name in (*_WRITTEN, "owner") if name not in absent})
 
 
 def decode(data: bytes, task: str) -> Checkpoint:

@@ -197,4 +197,5 @@ _MERGED: Mapping[str, Callable[..., Any]] = {
     "built": sum,
     "fired_at_end": max,
     "met": min,
+    "writers": _first,
 }

@@ -8,6 +8,7 @@ bucket needs to report one.
 from collections.abc import Mapping
 
 from ....planner.plan import Plan, PlannedStage
+from ....planner.task_assignment import StageTasks
 from ...kernel.compiler.graph_builder import build_stage_graph
 from ...kernel.time.bounds import END, START
 from ...kernel.time.input_progress import InputProgress
@@ -55,8 +56,8 @@ class _StageTime:
         self._sources = [name for name in stage.inputs if plan.stream(name).kind == "source"]
         self._graph = graph = build_stage_graph(plan, stage.id, dict.fromkeys(stage.inputs, "given"))
         self.watermarks = WatermarkGraph(graph.nodes, lambda _: None)
-        partitions = {name: plan.stream(name).partitions for name in self._sources}
-        producers = dict.fromkeys(stage.inputs, 1) | partitions
+        partitions = {name: StageTasks(plan.stream(name).partitions) for name in self._sources}
+        producers = dict.fromkeys(stage.inputs, StageTasks(1)) | partitions
         self._inputs = InputProgress(graph.inputs, self.watermarks, Position(), producers, lambda _: True)
         for id, operator in graph.operators.items():
             if operator.role == "both":

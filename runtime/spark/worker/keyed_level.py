@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from ....planner.task_assignment import StageTasks
 from ...kernel.code.source_code import ReadTimes, times_reader
 from ...kernel.stage import StageTask
 from ...kernel.state_backend import Change
@@ -116,7 +117,7 @@ class _BucketStage:
             pages,
             empty=not pages.index.prefixes,
             position=pages.index.position(stage),
-            producers=dict.fromkeys(self._stage.inputs, 1),
+            producers=dict.fromkeys(self._stage.inputs, StageTasks(1)),
             keeps_at_end=bundle.keeps_at_end,
             full=self._is_full,
             hand_over=lambda operator, outputs: self._router.route(operator, outputs, self._rows),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.dsl import Pipeline
+from fluvial.planner.task_assignment import StageTasks
 from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record, pack_trailer
 from fluvial.runtime.kernel.time.bounds import END, START
 from fluvial.runtime.kernel.time.input_progress import CountOf, InputProgress
@@ -32,7 +33,7 @@ def inputs(
         for name in streams
     }
     watermarks = WatermarkGraph([WatermarkNode("stream", (), name) for name in streams], lambda _: None)
-    expected = dict.fromkeys(streams, WRITERS)
+    expected = dict.fromkeys(streams, StageTasks(WRITERS))
     ours = "ours" * 8
     return InputProgress(
         inputs,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fluvial.dsl import Pipeline
+from fluvial.planner.task_assignment import StageTasks
 from fluvial.runtime.kernel.time.bounds import START
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.kernel.time.producer_watermarks import ProducerWatermarks, may_be_idle
@@ -24,7 +25,7 @@ def between() -> StageInput:
 
 
 def watermarks(*inputs: StageInput, position: Position | None = None, writers: int = 2) -> ProducerWatermarks:
-    return ProducerWatermarks({one.stream: one for one in inputs}, position or Position(), {"mid": writers})
+    return ProducerWatermarks({one.stream: one for one in inputs}, position or Position(), {"mid": StageTasks(writers)})
 
 
 def test_a_stream_has_a_watermark_once_all_producers_have_reported_one() -> None:

@@ -8,7 +8,7 @@ from msgspec import structs
 from fluvial.dsl import SystemProblem
 from fluvial.planner.border_schema import BorderSchema
 from fluvial.planner.state_schema import StateSchema
-from fluvial.runtime.kernel.time.position import Position
+from fluvial.runtime.kernel.time.position import Position, WritersOfStream
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint, decode, encode
 from fluvial.runtime.local.saved_record import read_saved
 
@@ -66,6 +66,13 @@ def test_the_container_that_a_task_was_handed_over_to_is_read_again() -> None:
     assert decode(encode(handed_over), "in/0") == handed_over
 
 
+def test_the_tasks_that_write_a_stream_are_read_again() -> None:
+    position = structs.replace(CHECKPOINT.position, writers={"mid": WritersOfStream(3, 2, 7)})
+    told = structs.replace(CHECKPOINT, position=position)
+    assert encode(told) == WRITTEN[:-1] + b',"writers":{"mid":[3,2,7,{}]}}'
+    assert decode(encode(told), "in/0") == told
+
+
 def test_a_blank_checkpoint_tells_all_fields_too() -> None:
     assert encode(Checkpoint()) == (
         b'{"version":1,"offsets":{},"highs":{},"producers":{},"changelogs":{},"run":"","ended":{},"idle":{},'
@@ -83,7 +90,7 @@ def test_every_field_has_a_value_in_the_checkpoint_that_is_compared() -> None:
         for one in structs.fields(Position)
         if getattr(Position(), one.name) == getattr(CHECKPOINT.position, one.name)
     }
-    assert (own, at) == ({"version", "owner"}, set())
+    assert (own, at) == ({"version", "owner"}, {"writers"})
 
 
 def test_a_checkpoint_of_an_early_version_lacks_what_came_later() -> None:
