@@ -1,7 +1,8 @@
 """The tasks of a plan, and their assignment to containers."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 from .plan import Plan, PlannedStage
@@ -31,7 +32,17 @@ class TaskId(NamedTuple):
         """The name within the stage: it stays when the stage is renamed."""
         return str(self.number) if self.elasticity == 1 else f"{self.number}-{self.bucket}-{self.elasticity}"
 
+    def shares_keys(self, other: "TaskId") -> bool:
+        """Whether some keys are of both tasks: they have one number, and one elasticity divides the other.
+
+        >>> TaskId("clicks", 0, bucket=1, elasticity=2).shares_keys(TaskId("clicks", 0, bucket=3, elasticity=4))
+        True
+        """
+        least = min(self.elasticity, other.elasticity)
+        return self[:2] == other[:2] and self.bucket % least == other.bucket % least
+
     @classmethod
+    @lru_cache(maxsize=1 << 14)
     def parse(cls, name: str) -> Self:
         """The task of a name. Raises ValueError for text that is no name of a task."""
         match = _NAME.fullmatch(name)
@@ -77,6 +88,19 @@ def stages_of(plan: Plan) -> Stages:
     return {stage.id: StageTasks(stage.tasks, stage.elasticity) for stage in plan.stages}
 
 
+def stages_with(tasks: Iterable[str]) -> Stages:
+    """The tasks of each stage, out of the names of all of them.
+
+    >>> stages_with(["clicks/0-0-2", "clicks/0-1-2", "by-user/0"])
+    {'clicks': StageTasks(numbers=1, elasticity=2), 'by-user': StageTasks(numbers=1, elasticity=1)}
+    """
+    stages: dict[str, StageTasks] = {}
+    for task in map(TaskId.parse, tasks):
+        numbers = max(task.number + 1, stages.get(task.stage, StageTasks(0)).numbers)
+        stages[task.stage] = StageTasks(numbers, task.elasticity)
+    return stages
+
+
 def tasks_in(stage: PlannedStage) -> list[TaskId]:
     """The tasks of one stage; those of one number follow each other."""
     return [*StageTasks(stage.tasks, stage.elasticity).of(stage.id)]
@@ -101,12 +125,32 @@ def assign(stages: Stages, containers: int, before: Mapping[str, int] | None = N
     {'clicks/0': 0, 'clicks/1': 1, 'by-user/0': 0, 'by-user/1': 1, 'by-user/2': 2}
     >>> assign({"clicks": StageTasks(2, elasticity=2)}, 2)
     {'clicks/0-0-2': 0, 'clicks/0-1-2': 0, 'clicks/1-0-2': 1, 'clicks/1-1-2': 1}
+
+    Tasks that others are split or merged into are where those were `before`.
+
+    >>> assign({"clicks": StageTasks(2)}, 2, before={"clicks/0-0-2": 1, "clicks/0-1-2": 1, "clicks/1": 0})
+    {'clicks/0': 1, 'clicks/1': 0}
     """
     assigned: dict[str, int] = {}
-    capacities = _capacities(stages, containers, before or {})
+    had = homes(tasks_of(stages), before or {})
+    capacities = _capacities(stages, containers, had)
     for stage, tasks in stages.items():
-        assigned.update(_fill([*tasks.of(stage)], capacities[stage], before or {}))
+        assigned.update(_fill([*tasks.of(stage)], capacities[stage], had))
     return {name: assigned[name] for name in tasks_of(stages)}
+
+
+def homes(tasks: Iterable[str], before: Mapping[str, int]) -> dict[str, int]:
+    """The container that had each of these tasks, or else the most of those that its keys were in; tasks of which none
+    is known are left out."""
+    known: dict[tuple[str, int], list[TaskId]] = {}
+    for task in map(TaskId.parse, before):
+        known.setdefault(task[:2], []).append(task)
+    found = {}
+    for task in map(TaskId.parse, tasks):
+        had = [before[one.name] for one in known.get(task[:2], ()) if one.shares_keys(task)]
+        if had:
+            found[task.name] = before.get(task.name, max(had, key=had.count))
+    return found
 
 
 def _fill(tasks: list[TaskId], capacity: list[int], before: Mapping[str, int]) -> dict[str, int]:

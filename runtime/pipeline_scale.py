@@ -1,6 +1,6 @@
-"""`scale`: changes the number of containers of a pipeline while it runs."""
+"""`scale`: changes the containers and the elasticity of a pipeline while it runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 
@@ -10,9 +10,7 @@ from ..dsl.validation import flag, require
 from ..dsl.verb_calls import explained_call
 from ..planner.settings import Settings
 from .launch import checked_plan
-from .local.checkpoints.checkpoint import checkpoints_in
-from .local.checkpoints.rescaled import plan_before
-from .local.handover.scaling import TaskMove, scale_containers
+from .local.handover.scaling import TaskMove, scale_run
 from .systems import open_system
 from .systems.contract import System
 
@@ -27,19 +25,26 @@ def _say_nothing(line: str) -> None:
 def scale(
     pipeline: Pipeline,
     *,
-    containers: int,
     system: str | System,
+    containers: int | None = None,
+    elasticity: int | Mapping[str, int] | None = None,
     dry_run: bool = False,
     timeout: timedelta = SCALE_TIMEOUT,
     say: Callable[[str], None] = _say_nothing,
 ) -> list[TaskMove]:
-    """Let a pipeline that runs on Kafka have so many containers, without stopping it.
+    """Let a pipeline that runs on Kafka have so many containers, or another elasticity, without stopping it.
+
+    `elasticity` is the number of key buckets that each task is split into, for all stages or for some by id; None, or a
+    stage that is not named, stays as it is. So does the number of `containers` with None.
 
     The next container restores the state of the tasks that it is to get while the present ones go on with them, and
-    then takes them over. Other tasks go on meanwhile. Returns once each task is with its container: the tasks that have
-    moved, or with `dry_run` those that would move. `say` is told what it waits for.
+    then takes them over. Other tasks go on meanwhile. A task that is split goes on until the containers of all of its
+    parts are ready. Tasks that are merged move to one container first, where they wait for each other. Returns once
+    each task is with its container: the tasks that have moved, or that others were split or merged into; or with
+    `dry_run` those that would be. `say` is told what it waits for.
 
-    Where it takes longer than `timeout`, or is interrupted, the pipeline goes back to the containers of before.
+    Where it takes longer than `timeout`, or is interrupted, the pipeline goes back to the containers and the tasks of
+    before.
 
     `fluvial run` starts and ends the containers that it has begun with `--containers`. Others are to be started by
     whoever has started them: one with each new number.
@@ -51,12 +56,15 @@ def scale(
     >>> [f"{move.task} from {move.container} to {move.to}" for move in moves]  # doctest: +SKIP
     ['clicks/1 from 1 to 2', 'visits-by-user/1 from 1 to 3']
     """
-    valid = type(containers) is int and containers >= 1
+    valid = containers is None or (type(containers) is int and containers >= 1)
     require(valid, UsageError, f"containers={containers!r}", "a number of containers, 1 or more", "write containers=4")
+    if containers is None and elasticity is None:
+        remedy = "write containers=4, elasticity=2, or both"
+        require(False, UsageError, "scale() without containers and elasticity", "what is to change", remedy)
     flag("scale: dry_run", dry_run)
     valid = isinstance(timeout, timedelta) and timeout > timedelta(0)
     require(valid, UsageError, f"timeout={timeout!r}", "a timedelta above 0", "write timeout=timedelta(minutes=30)")
     streams = open_system(system)
-    planned = checked_plan(pipeline, streams, Settings())
-    planned = plan_before(planned, checkpoints_in(streams, planned.name))
-    return scale_containers(planned, streams, containers, timeout=timeout, dry_run=dry_run, say=say)
+    planned = checked_plan(pipeline, streams, Settings(elasticity=1 if elasticity is None else elasticity))
+    elastic = [stage.id for stage in planned.stages] if isinstance(elasticity, int) else [*(elasticity or ())]
+    return scale_run(planned, streams, containers, elastic=elastic, timeout=timeout, dry_run=dry_run, say=say)

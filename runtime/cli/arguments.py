@@ -294,8 +294,12 @@ Yes = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List what would be removed, and remove nothing.")]
 NewContainers = Annotated[
-    int, typer.Option("--containers", metavar="N", min=1, help="The number of containers that it is to have.")
+    int | None, typer.Option("--containers", metavar="N", min=1, help="The number of containers that it is to have.")
 ]
+_NEW_ELASTICITY = (
+    "Key buckets that each task is to be split into: 1, 2, 4 ... 64; repeatable, with the id of a stage for that one."
+)
+NewElasticity = Annotated[list[str] | None, typer.Option("--elasticity", metavar="[STAGE=]N", help=_NEW_ELASTICITY)]
 RunningSystem = Annotated[
     str, typer.Option("--system", metavar="URL", help="The system that it runs on: kafka://HOST:PORT.")
 ]

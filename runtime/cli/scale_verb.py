@@ -8,31 +8,33 @@ from ..pipeline_loader import load_pipeline
 from ..pipeline_scale import scale
 from ..process.signals import unwinding
 from . import arguments as words
-from .option_values import named_system, parsed_duration
+from .option_values import elasticity_of, named_system, parsed_duration
 from .printing import print_json
 
 
 def scale_verb(
     target: words.Target,
-    containers: words.NewContainers,
     system: words.RunningSystem,
+    containers: words.NewContainers = None,
+    elasticity: words.NewElasticity = None,
     kafka_conf: words.KafkaConf = None,
     dry_run: words.ScaleDryRun = False,
     timeout: words.ScaleTimeout = "30min",
     as_json: words.Json = False,
 ) -> None:
-    """Change the number of containers of a pipeline that runs on Kafka, without stopping it.
+    """Change the containers of a pipeline that runs on Kafka, or its elasticity, without stopping it.
 
     Tasks whose container changes are restored by the new one while the old one goes on with them; the others go on
-    meanwhile. Without success within --timeout, and after Ctrl-C or SIGTERM, the pipeline goes back to the containers
-    of before.
+    meanwhile. With --elasticity tasks are split by key, or merged. Without success within --timeout, and after Ctrl-C
+    or SIGTERM, the pipeline goes back to the containers and the tasks of before.
 
-    fluvial scale visits.py --system kafka://localhost:9092 --containers 4
+    fluvial scale visits.py --system kafka://localhost:9092 --containers 4 --elasticity 2
     """
     with unwinding():
         moves = scale(
             load_pipeline(target),
             containers=containers,
+            elasticity=elasticity_of(elasticity or []),
             system=named_system(system, kafka_conf),
             dry_run=dry_run,
             timeout=parsed_duration("--timeout", timeout),
@@ -46,6 +48,12 @@ def _print(moves: Sequence[TaskMove], *, dry_run: bool, as_json: bool) -> None:
         print_json([{"task": move.task, "from": move.container, "to": move.to, "moved": not dry_run} for move in moves])
         return
     for move in moves:
-        print(f"{'would move' if dry_run else 'moved'} {move.task} from container {move.container} to {move.to}")
+        print(_line(move, dry_run=dry_run))
     if not moves:
         print("no task moves" if dry_run else "no task had to move")
+
+
+def _line(move: TaskMove, *, dry_run: bool) -> str:
+    if move.container == move.to:  # with other key buckets than before
+        return f"{'would have' if dry_run else 'has'} {move.task} in container {move.to}"
+    return f"{'would move' if dry_run else 'moved'} {move.task} from container {move.container} to {move.to}"

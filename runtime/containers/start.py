@@ -17,8 +17,10 @@ from ...planner.settings import Settings
 from ...planner.task_assignment import stages_of, tasks_of
 from ..kernel.calls.cancellation import refuse_running_loop
 from ..launch import Until, check_until, checked_plan, refuse_impossible
+from ..local.checkpoints.checkpoint import checkpoints_in
 from ..local.coordination.membership import begin_run
 from ..local.engine import change_elasticity
+from ..local.handover.run_plan import half_changed
 from ..metrics.http import Address
 from ..preflight.requirements import check_requirements
 from ..process.interruptions import interruptions_raised
@@ -61,13 +63,14 @@ def run_containers(
     idle = containers - len(tasks_of(stages_of(plan)))
     if idle > 0:
         say(f"{plural(idle, 'container')} of {containers} will be idle: there are no more tasks")
-    change_elasticity(plan, system, settings)
+    change_elasticity(plan, system, settings, until)
     with ExitStack() as stack:
         try:
             with exhaustion_explained(), stop_signals(), interruptions_raised():
                 # Before the run begins: hosts that cannot be used leave an earlier run alone.
                 starting = None if hosts is None else stack.enter_context(hosts)
-                run = begin_run(plan, system, containers, until)
+                current = half_changed(plan, checkpoints_in(system, plan.name))
+                run = begin_run(plan, system, containers, until, current=current)
         except Stopped:
             return Report(pipeline=plan.name, engine="local", seconds=0.0)
         first = ChildConfig(

@@ -10,6 +10,9 @@ TO_ALL = 255
 """In place of a bucket: a control message, which each task reads. There are at most 64 buckets."""
 
 
+_FOLDS = {2**power: bytes([bucket % 2**power for bucket in range(TO_ALL)] + [TO_ALL]) for power in range(7)}
+
+
 def key_buckets(records: Sequence[Record], offsets: Sequence[int], elasticity: int, *, trailers: bool) -> bytes:
     """The key bucket of each record: the crc32 of its key modulo `elasticity`; of one without key, its offset modulo
     `elasticity`. With `trailers` the records are of an intermediate stream, which has control messages too.
@@ -23,6 +26,11 @@ def key_buckets(records: Sequence[Record], offsets: Sequence[int], elasticity: i
             for record, offset in zip(records, offsets, strict=True)
         ]
     )
+
+
+def folded(buckets: bytes, elasticity: int) -> bytes:
+    """Key buckets of a larger elasticity, as those of a smaller one."""
+    return buckets.translate(_FOLDS[elasticity])
 
 
 def bucket_of(key: bytes, elasticity: int) -> int:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec import structs
+
 from ...planner.plan import Plan, PlannedStage
 from ..kernel.time.border_watermarks import ControlMessage, control_record
 from ..kernel.time.bounds import END, START
@@ -63,12 +65,13 @@ class BorderProgress:
         """Whether a next stage still waits for the end of this task's outputs, so that one more commit is needed."""
         return any(self._work.has_ended(id) and not ended for id, (_, ended, _) in self._reported.items())
 
-    def report(self, staged_outputs: StagedOutputs) -> bool:
-        """Write control messages for each border whose state has changed. Returns whether any has."""
-        changed = {id: now for id, last in self._reported.items() if (now := self._now(id)) != last}
+    def report(self, staged_outputs: StagedOutputs, parts: int = 0) -> bool:
+        """Write control messages for each border whose state has changed. Returns whether any has. With `parts` they
+        are the last ones of a task that is split into so many: written for each border."""
+        changed = {id: now for id, last in self._reported.items() if (now := self._now(id)) != last or parts}
         for id, now in changed.items():
             stream, partitions = self._partitions[id]
-            record = control_record(self._control(*now), max(now[0], 0))
+            record = control_record(structs.replace(self._control(*now), parts=parts), max(now[0], 0))
             for partition in range(partitions):
                 staged_outputs.append(stream, partition, [record])
         self._reported |= changed

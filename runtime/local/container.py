@@ -19,9 +19,10 @@ from .commit.contract import Commits
 from .container_inputs import ContainerInputs
 from .coordination.membership import PlaceGuard
 from .coordination.wait_messages import WaitReporter
-from .handover.task_moves import MOVING_SECONDS, TaskMoves, in_order
+from .handover.task_moves import MOVING_SECONDS, TaskMoves
 from .observe.input_counts import InputCounts
 from .observe.progress import ProgressReporter, report_of
+from .open_tasks import ordered
 from .slices import SLICE_SECONDS, Slice
 from .task import LocalTask
 
@@ -35,7 +36,6 @@ CHECK_SECONDS = 1.0
 """Seconds between two checks that no other process has replaced this container."""
 TRIM_SECONDS = 60.0
 """Seconds between two trims of intermediate streams."""
-
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Container:
     def _set_tasks(self, tasks: list[LocalTask]) -> None:
         """Run these tasks from now on."""
         self._tasks = tasks
-        self._reading = ContainerInputs(self._plan, tasks, self._clock, self._counts)
+        self._reading = ContainerInputs(tasks, self._clock, self._counts)
         self._clocked = [task for task in tasks if task.program.clocked]
         self._asynchronous = any(task.program.asynchronous for task in tasks)
         due = self._clock() + self._interval
@@ -242,8 +242,7 @@ class Container:
             return True
         if self._ends is None or not task.queues.empty or task.view.busy or task.view.paused or not starved:
             return False
-        # On Kafka records arrive with a delay: one poll without records does not mean that the input is read to its
-        # end.
+        # On Kafka records arrive with a delay: one poll without any does not mean that the input is read to its end.
         caught_up = not self._commits.early or now - self._fed_at > QUIET_SECONDS or task.view.done
         return caught_up and task.has_changes
 
@@ -254,17 +253,19 @@ class Container:
         read its offsets already. A task whose calls may change state has no call in flight here.
         """
         began = self._clock()
-        commits = [(task, task.prepare_commit()) for task in tasks]
-        ready = [(task, commit) for task, commit in commits if commit is not None]
+        ready = [(task, commit) for task in tasks if (commit := task.prepare_commit()) is not None]
         if not ready:
             return False
         if self._guard is not None:
             yield self._guard.check
-        results = yield from self._commits.commit([commit for _, commit in ready])
+        made = [commit for _, commit in ready]
+        if self._moves is not None:
+            made = self._moves.checked(made)
+        results = yield from self._commits.commit(made)
         for (task, _), result in zip(ready, results, strict=True):
             task.committed(result)
         self._reporter.commit.add(self._clock() - began)
-        self._part_with([task for task, commit in ready if commit.leaves])
+        self._part_with([task for (task, _), one in zip(ready, made, strict=True) if one.successors])
         return True
 
     def _part_with(self, tasks: list[LocalTask]) -> None:
@@ -286,7 +287,7 @@ class Container:
     def _move(self, moves: TaskMoves) -> None:
         """Take over tasks, and let those leave that another container is ready for."""
         if gained := moves.gained(self._tasks):
-            self._change_tasks(in_order(self._plan, [*self._tasks, *gained]))
+            self._change_tasks(ordered(self._plan, [*self._tasks, *gained]))
         moves.leave(self._tasks)
 
     def _is_over(self) -> bool:

@@ -1,11 +1,10 @@
 """The partitions that a container reads, each once for all tasks that process key buckets of it."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ...planner.plan import Plan
-from ...planner.task_assignment import tasks_in
-from ..kernel.key_buckets import key_buckets
+from ...planner.task_assignment import TaskId
+from ..kernel.key_buckets import folded, key_buckets
 from ..systems.contract import RecordBatch, StreamPartition
 from .checkpoints.checkpoint import Checkpoints
 from .observe.input_counts import InputCounts
@@ -21,7 +20,6 @@ class ContainerInputs:
 
     def __init__(
         self,
-        plan: Plan,
         tasks: Sequence[LocalTask],
         clock: Callable[[], float] = time.monotonic,
         counts: InputCounts | None = None,
@@ -29,21 +27,13 @@ class ContainerInputs:
         """`counts` counts what is read, also where the tasks of the container change."""
         self.counts = counts or InputCounts()
         self.counts.follow(tasks)
-        self._plan = plan
         self._clock = clock
         self._tasks: dict[StreamPartition, list[LocalTask]] = {}
         for task in tasks:
             for partition in task.queues.positions:
                 self._tasks.setdefault(partition, []).append(task)
-        self._elsewhere = {partition: self._others(own) for partition, own in self._tasks.items()}
+        self._whole = {place: _is_whole(own, ()) for place, own in self._tasks.items()}
         self._committed: Checkpoints = {}
-
-    def _others(self, own: Sequence[LocalTask]) -> list[str]:
-        """The tasks of other containers that read the partition of these tasks."""
-        setup = own[0].setup
-        mine = {task.name for task in own}
-        tasks = tasks_in(self._plan.stage(setup.stage))
-        return [task.name for task in tasks if task.number == setup.number and task.name not in mine]
 
     @property
     def positions(self) -> dict[StreamPartition, int]:
@@ -61,6 +51,9 @@ class ContainerInputs:
     def _wants(self, partition: StreamPartition, end: int | None) -> bool:
         stream, _ = partition
         reading = [task for task in self._tasks[partition] if not task.queues.is_read(stream, end)]
+        # Those that are to come equally far before they are merged: the others are held meanwhile, with full queues.
+        if any(task.queues.is_behind(stream) for task in reading):
+            return True
         return bool(reading) and all(task.queues.has_room(stream) for task in reading)
 
     def trimmable(self, committed: Callable[[], Checkpoints]) -> dict[StreamPartition, int]:
@@ -70,24 +63,49 @@ class ContainerInputs:
         for task in dict.fromkeys(task for tasks in self._tasks.values() for task in tasks):
             for partition, offset in task.trimmable_offsets().items():
                 own.setdefault(partition, []).append(offset)
-        before, self._committed = self._committed, committed() if any(self._elsewhere.values()) else {}
+        before, self._committed = self._committed, {} if all(self._whole.values()) else committed()
         offsets: dict[StreamPartition, int] = {}
-        for partition, mine in own.items():
-            others = [before[name].offsets for name in self._elsewhere[partition] if name in before]
-            theirs = [read[partition[0]] for read in others if partition[0] in read]
-            if len(mine) + len(theirs) == len(self._tasks[partition]) + len(self._elsewhere[partition]):
-                offsets[partition] = min([*mine, *theirs])
+        for (stream, number), mine in own.items():
+            tasks = self._tasks[stream, number]
+            theirs = {} if self._whole[stream, number] else _others(before, tasks, stream)
+            if len(mine) == len(tasks) and _is_whole(tasks, theirs):
+                offsets[stream, number] = min([*mine, *theirs.values()])
         return offsets
 
     def add(self, batch: RecordBatch) -> list[str]:
         """Queue a batch for the tasks of its partition. Returns their names."""
         tasks = self._tasks[(batch.stream, batch.partition)]
-        stage_input, elasticity = tasks[0].program.graph.inputs[batch.stream], tasks[0].setup.elasticity
-        if stage_input.split:
-            began, trailers = self._clock(), stage_input.clock == "trailer"
-            batch.buckets = key_buckets(batch.records, batch.offsets, elasticity, trailers=trailers)
-            self.counts.key_bucket_seconds += self._clock() - began
-        self.counts.add(batch)
-        for task in tasks:
-            task.queues.add(batch)
+        for task, part in zip(tasks, self._split(batch, tasks), strict=True):
+            task.queues.add(part)
         return [task.name for task in tasks]
+
+    def _split(self, batch: RecordBatch, tasks: Sequence[LocalTask]) -> list[RecordBatch]:
+        """A batch for each of these tasks, with the key buckets by its elasticity. They share the records."""
+        inputs = [task.program.graph.inputs[batch.stream] for task in tasks]
+        factors = [task.setup.elasticity if one.split else 1 for task, one in zip(tasks, inputs, strict=True)]
+        largest, parts = max(factors), {1: batch}
+        if largest > 1:
+            began, trailers = self._clock(), inputs[0].clock == "trailer"
+            buckets = key_buckets(batch.records, batch.offsets, largest, trailers=trailers)
+            # While a stage changes there are tasks of several.
+            parts |= {factor: batch.split(folded(buckets, factor)) for factor in {*factors} - {1, largest}}
+            parts[largest] = batch.split(buckets)
+            self.counts.key_bucket_seconds += self._clock() - began
+        self.counts.add(parts[largest])
+        return [parts[factor] for factor in factors]
+
+
+def _others(checkpoints: Checkpoints, own: Sequence[LocalTask], stream: str) -> dict[str, int]:
+    """The offsets of a stream up to which tasks of other containers have read the partition of these tasks."""
+    ids = [TaskId.parse(task.name) for task in own]
+    others = {TaskId.parse(name): one.offsets for name, one in checkpoints.items()}
+    return {
+        id.name: offsets[stream]
+        for id, offsets in others.items()
+        if id[:2] == ids[0][:2] and stream in offsets and not any(id.shares_keys(mine) for mine in ids)
+    }
+
+
+def _is_whole(own: Sequence[LocalTask], others: Iterable[str]) -> bool:
+    """Whether these tasks have all keys of a partition."""
+    return sum(1 / TaskId.parse(name).elasticity for name in [*(task.name for task in own), *others]) == 1

@@ -45,6 +45,7 @@ from .container import Container
 from .coordination.assignments import Assignment
 from .coordination.membership import ContainerId, Membership, PlaceGuard, join
 from .handover.owners import owned_by, owners_of
+from .handover.run_plan import half_changed, plan_of_run, refuse_half_changed
 from .handover.task_moves import task_moves
 from .observe.progress import ProgressReporter
 from .open_tasks import open_tasks
@@ -74,7 +75,7 @@ def run(
     del spark
     refuse_running_loop("run()")
     id = container_id or ContainerId()
-    took = _own_elasticity(plan, system, settings, id, machine)
+    plan, took = _own_elasticity(plan, system, settings, id, until, machine)
     began, loop = machine.clock(), CallLoop()
     container: Container | None = None
     failed: Exception | None = None
@@ -102,19 +103,36 @@ def run(
     return Report(pipeline=plan.name, engine="local", seconds=machine.clock() - began, resumed=True)
 
 
-def _own_elasticity(plan: Plan, system: System, settings: Settings, id: ContainerId, machine: Machine) -> float | None:
-    """Let the tasks have the elasticity of the plan, where this process may change it: see `change_elasticity`."""
+def _own_elasticity(
+    plan: Plan, system: System, settings: Settings, id: ContainerId, until: str, machine: Machine
+) -> tuple[Plan, float | None]:
+    """The plan with the elasticity of the run that this process joins; or let the tasks have that of the plan, where
+    this process may change it: see `change_elasticity`."""
+    joined = plan_of_run(plan, system, id, until, machine)
+    if joined is not None:
+        if joined is not plan and not id.run:
+            _log.warning("pipeline %r goes on with the elasticity that it was scaled to", plan.name)
+        return joined, None
     if id.containers != 1:
-        refuse_other_elasticity(plan, checkpoints_in(system, plan.name))
-        return None
-    return change_elasticity(plan, system, settings, machine) if id.ends is None else None
+        if not half_changed(plan, checkpoints_in(system, plan.name)):
+            refuse_other_elasticity(plan, checkpoints_in(system, plan.name))
+        return plan, None
+    return plan, change_elasticity(plan, system, settings, until, machine) if id.ends is None else None
 
 
-def change_elasticity(plan: Plan, system: System, settings: Settings, machine: Machine = THIS_MACHINE) -> float | None:
+def change_elasticity(
+    plan: Plan, system: System, settings: Settings, until: str, machine: Machine = THIS_MACHINE
+) -> float | None:
     """Let the tasks of a pipeline have the elasticity of the plan. Nothing happens if they have it; else no container
     of the pipeline may run. Returns the seconds in which checkpoints and state were split or merged, without those in
-    which tasks came equally far. Raises the errors of `rescale`, and of a run."""
-    before = plan_before(plan, checkpoints_in(system, plan.name))
+    which tasks came equally far. Raises the errors of `rescale`, and of a run.
+
+    A change that was begun while the pipeline ran goes on while it runs again: a run to an end is refused then."""
+    stored = checkpoints_in(system, plan.name)
+    if current := half_changed(plan, stored):
+        refuse_half_changed(plan, current, until)
+        return None
+    before = plan_before(plan, stored)
     if before is plan:
         return None
     # First, so that a plan that is refused leaves the tasks as they are.
@@ -159,7 +177,8 @@ def _prepare(
     inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped", clock=machine.clock)
     outputs = _output_producer(plan, system, settings, stack)
     owners = partial(_owners, plan, system)
-    guard = stack.enter_context(join(plan, system, container_id, until, machine, owners))
+    current = half_changed(plan, checkpoints_in(system, plan.name)) if isinstance(system, ProducingSystem) else ()
+    guard = stack.enter_context(join(plan, system, container_id, until, machine, owners, current))
     stack.enter_context(guard.fences_explained())
     if guard.membership.done:
         return None

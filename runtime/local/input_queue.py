@@ -1,7 +1,8 @@
 """The queues of a task's inputs: batches that were read and wait to be processed, and the offsets of each input."""
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from ..systems.contract import RecordBatch, StreamPartition
 from .offset_tracker import OffsetTracker
@@ -14,7 +15,8 @@ class InputQueue:
     """One input of a task: a partition that is read from an offset on.
 
     `next_offset` is the first offset that was not read, `read` counts the records that were read, and `processed`
-    those that were processed. With `bootstrap_until` the input is processed up to that offset before the others.
+    those that were processed. With `bootstrap_until` the input is processed up to that offset before the others, and
+    from `hold_at` on it is not processed.
     """
 
     def __init__(self, stream: str, partition: int, offset: int, *, bootstrap_until: int | None = None) -> None:
@@ -22,6 +24,7 @@ class InputQueue:
         self.partition = partition
         self.next_offset = offset
         self.bootstrap_until = bootstrap_until
+        self.hold_at: int | None = None
         self.read = 0
         self.processed = 0
         self._batches: deque[RecordBatch] = deque()
@@ -44,6 +47,21 @@ class InputQueue:
         return not self._batches
 
     @property
+    def reached(self) -> int:
+        """The offset of the next message to be processed."""
+        return self._batches[0].offsets[self._first] if self._batches else self.next_offset
+
+    @property
+    def ready(self) -> bool:
+        """Whether records wait that may be processed."""
+        return bool(self._batches) and (self.hold_at is None or self.reached < self.hold_at)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more is to be read before the offset at which the input is held."""
+        return self.hold_at is not None and self.next_offset < self.hold_at
+
+    @property
     def full(self) -> bool:
         """Whether the input should not be read for now."""
         return len(self._batches) >= MOST_BATCHES
@@ -57,7 +75,8 @@ class InputQueue:
         """The first batch, and the range of its next messages, at most `most`: the first index, and the index after
         the last one."""
         batch = self._batches[0]
-        return batch, self._first, min(self._first + most, len(batch.records))
+        end = len(batch.records) if self.hold_at is None else bisect_left(batch.offsets, self.hold_at)
+        return batch, self._first, min(self._first + most, max(end, self._first))
 
     def begin(self, stop: int) -> bytearray:
         """The messages of the first batch before index `stop` are in flight. Returns a mark for each of them, to be set
@@ -113,8 +132,29 @@ class InputQueues:
 
     def has_room(self, stream: str) -> bool:
         """Whether more of a stream may be read now."""
-        waits = self._bootstrapped and stream not in self._bootstrapped
-        return not waits and not self._queues[stream].full
+        return not self._waits(stream) and not self._queues[stream].full
+
+    def is_behind(self, stream: str) -> bool:
+        """Whether more of a stream is to be read, so that the task comes as far as others."""
+        return not self._waits(stream) and self._queues[stream].is_behind
+
+    def _waits(self, stream: str) -> bool:
+        return bool(self._bootstrapped) and stream not in self._bootstrapped
+
+    def hold_at(self, offsets: Mapping[str, int]) -> None:
+        """Process no message of these streams from these offsets on; those of others go on."""
+        for queue in self:
+            queue.hold_at = offsets.get(queue.stream)
+
+    @property
+    def reached(self) -> dict[str, int]:
+        """The offset of the next message of each input to be processed."""
+        return {queue.stream: queue.reached for queue in self}
+
+    @property
+    def ready(self) -> bool:
+        """Whether records wait that may be processed."""
+        return any(queue.ready for queue in self)
 
     def add(self, batch: RecordBatch) -> None:
         """Queue a batch at the input of its stream. The task reads one partition of each, so the stream is enough."""

@@ -33,6 +33,31 @@ OffsetsOf = Callable[[str], list[int]]
 """Returns the offsets of a stream, by partition."""
 
 
+class Programs:
+    """The compiled stages of a plan. A stage has another program where its tasks are split by key, which may change
+    while they run."""
+
+    def __init__(self, plan: Plan, limits: Mapping[str, SizeLimit], clients: Clients) -> None:
+        shared: RemoteTableClients = {}
+        self._plan = plan
+        self._compile = partial(compile_stage, plan, trailers=True, remotes=shared, limits=limits, clients=clients)
+        self._compiled: dict[tuple[str, bool], Program] = {}
+        for stage in plan.stages:  # before anything runs: what cannot be compiled is told at once
+            self.of(stage.id, split=stage.elasticity > 1)
+
+    def of(self, stage: str, *, split: bool) -> Program:
+        """The program of a stage."""
+        if (stage, split) not in self._compiled:
+            clocks = _clocks(self._plan, self._plan.stage(stage).inputs)
+            self._compiled[stage, split] = self._compile(stage, clocks, split=split)
+        return self._compiled[stage, split]
+
+    def cancel_batches(self) -> None:
+        """Cancel what the clients of remote tables have in flight."""
+        for program in self._compiled.values():
+            program.cancel_batches()
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOpener:
     """Opens tasks of a run, one by one: those that it begins with, and those that other containers hand over."""
@@ -40,7 +65,7 @@ class TaskOpener:
     run: RunContext
     system: System
     admin: Admin
-    programs: Mapping[str, Program]
+    programs: Programs
     latest: frozenset[str]
 
     def prepare(self, task: str) -> TaskSetup:
@@ -62,7 +87,8 @@ class TaskOpener:
         opened = []
         for setup, checkpoint in tasks:
             queues = InputQueues(_queues(self.run.plan, setup, checkpoint, starts, ends, self.latest))
-            opened.append(LocalTask(self.run, self.programs[setup.stage], setup, checkpoint, queues))
+            program = self.programs.of(setup.stage, split=setup.elasticity > 1)
+            opened.append(LocalTask(self.run, program, setup, checkpoint, queues))
         return opened
 
 
@@ -75,7 +101,7 @@ def make_tasks(
     resources: OpenResources | None = None,
 ) -> list[LocalTask]:
     """Open the tasks of a plan, or those of a container (`own`), each at its last commit, and the resources of their
-    operators; `stack` closes them."""
+    operators; `stack` closes them. Those of a container may have another elasticity than the plan."""
     return open_tasks(run, system, admin, stack, own, resources)[0]
 
 
@@ -96,7 +122,7 @@ def open_tasks(
     stored = checkpoints_in(system, plan.name)
     if written and not stored:
         raise _another_wrote(plan, written)
-    programs = _programs(plan, record_limits(plan, admin), {} if resources is None else resources.clients)
+    programs = Programs(plan, record_limits(plan, admin), {} if resources is None else resources.clients)
     opener = TaskOpener(run, system, admin, programs, _begun_at_ends(plan, settings, stored))
     # Before the stores are opened: only one process at a time can open the store that state is moved to.
     run.commits.move_states(opener.open_store)
@@ -121,22 +147,12 @@ def open_tasks(
 
 
 def _open_resources(
-    resources: OpenResources, plan: Plan, stages: Collection[str], programs: Mapping[str, Program], stack: ExitStack
+    resources: OpenResources, plan: Plan, stages: Collection[str], programs: Programs, stack: ExitStack
 ) -> None:
     """Open the resources that the tasks of a container need; `stack` closes them."""
     stack.callback(resources.close)
     resources.open(plan, stages)
-    for program in programs.values():
-        stack.callback(program.cancel_batches)  # else they would go on while clients are closed
-
-
-def _programs(plan: Plan, limits: Mapping[str, SizeLimit], clients: Clients) -> dict[str, Program]:
-    """The stages of a plan, compiled, by id."""
-    shared: RemoteTableClients = {}
-    compiled = partial(compile_stage, plan, trailers=True, remotes=shared, limits=limits, clients=clients)
-    return {
-        stage.id: compiled(stage.id, _clocks(plan, stage.inputs), split=stage.elasticity > 1) for stage in plan.stages
-    }
+    stack.callback(programs.cancel_batches)  # else they would go on while clients are closed
 
 
 def _setups(
@@ -147,16 +163,27 @@ def _setups(
     stack: ExitStack,
 ) -> list[TaskSetup]:
     """The tasks of a plan, or those of a container (`own`), before they run; `stack` closes their stores."""
+    names = [task.name for stage in run.plan.stages for task in tasks_in(stage)] if own is None else own
     setups = []
-    for stage in run.plan.stages:
-        for task in tasks_in(stage):
-            if own is None or task.name in own:
-                # Operators that the plan no longer has may come back: their state stays in the store.
-                keeps_more = not run.commits.early and task.name in stored and bool(stored[task.name].states)
-                setup = _setup(run.plan, stage, task, keeps_more=keeps_more, open_store=open_store)
-                stack.callback(setup.store.close)
-                setups.append(setup)
+    for task in in_order(run.plan, names):
+        # Operators that the plan no longer has may come back: their state stays in the store.
+        keeps_more = not run.commits.early and task.name in stored and bool(stored[task.name].states)
+        setup = _setup(run.plan, run.plan.stage(task.stage), task, keeps_more=keeps_more, open_store=open_store)
+        stack.callback(setup.store.close)
+        setups.append(setup)
     return setups
+
+
+def in_order(plan: Plan, tasks: Iterable[str]) -> list[TaskId]:
+    """Tasks in the order in which a container runs them: that of the stages in the plan."""
+    stages = {stage.id: at for at, stage in enumerate(plan.stages)}
+    return sorted(map(TaskId.parse, tasks), key=lambda task: (stages[task.stage], *task[1:]))
+
+
+def ordered(plan: Plan, tasks: Iterable[LocalTask]) -> list[LocalTask]:
+    """Tasks in the order in which a container runs them."""
+    by_name = {task.name: task for task in tasks}
+    return [by_name[id.name] for id in in_order(plan, by_name)]
 
 
 def _setup(

@@ -34,7 +34,6 @@ from .checkpoints.rescaled import (
     plan_before,
     rescaled,
     rescaled_numbers,
-    shares_keys,
 )
 from .coordination.exclusion import no_containers
 from .stores.alignment import CommittedLog, align
@@ -168,7 +167,7 @@ def _copy_state(
         for store in targets.values():
             store.clear()
         for task in (task for task in old if task.name in stored):
-            mine = {target: targets[target] for target in targets if shares_keys(task, target)}
+            mine = {target: targets[target] for target in targets if task.shares_keys(target)}
             _copy(plan, opened(task), stored[task.name].states, mine)
         for task, store in targets.items():
             store.write([(META, MOVED, checkpoints.encode(made[task]))])

@@ -89,13 +89,14 @@ class LocalTask:
         for name in stage.inputs:
             if name not in setup.inputs:
                 self._work.inputs.leave_out(name)
-        control = partial(ControlMessage, run.id, run.generation, setup.producer, stage.tasks * stage.elasticity)
-        self._borders = BorderProgress(run.plan, stage, self._work.progress, control)
+        self._borders = BorderProgress(run.plan, stage, self._work.progress, self._control)
+        self.generation = run.generation
+        """That of the last assignment that the container follows."""
         self._commits = 0
         self._resumed = False
         moved = checkpoint.owner is not None and checkpoint.owner[0] == run.id
         self._owner = checkpoint.owner if moved else None
-        self._next_owner: Owner | None = None
+        self._successors: Mapping[str, Owner] = {}
         # This may fire windows, whose outputs are routed at once: it must come last.
         self._work.inputs.end_again()
 
@@ -119,6 +120,11 @@ class LocalTask:
             make_pool=partial(CallPool, sleep=run.sleep, gate=run.gate),
         )
 
+    def _control(self, watermark: int, ended: bool, idle: bool) -> ControlMessage:
+        setup, numbers = self.setup, self._run.plan.stage(self.setup.stage).tasks
+        producers = numbers * setup.elasticity
+        return ControlMessage(self._run.id, self.generation, setup.producer, producers, watermark, ended, idle)
+
     def set_clock(self, now: int, unread: Collection[str] | None) -> None:
         """Set the clock to `now`, in ms since epoch. `unread` are the inputs that have messages which were not read
         yet; None if that is unknown."""
@@ -140,12 +146,12 @@ class LocalTask:
         if self._work.paused:
             return self._go_on()
         self.queues.end_bootstraps()
-        if not self.program.asynchronous and self.queues.empty:
+        if not self.program.asynchronous and not self.queues.ready:
             return False
         self._work.check()
         moved = False
         for queue in self.queues:
-            if not queue.empty and not self._work.paused:
+            if queue.ready and not self._work.paused:
                 moved |= self._process_state_slices(queue, most)
         self._work.state.evict(self._cache)
         self._route_outputs()
@@ -229,10 +235,10 @@ class LocalTask:
                 moved = True
         return moved
 
-    def leave_to(self, owner: Owner | None) -> None:
-        """With the next commit the task leaves to another container; None: it stays. Nothing is to be processed after
-        that commit."""
-        self._next_owner = owner
+    def leave_to(self, successors: Mapping[str, Owner]) -> None:
+        """With the next commit these tasks go on from this one: see `TaskCommit`. Empty: it stays. Nothing is to be
+        processed after that commit."""
+        self._successors = successors
 
     @property
     def number(self) -> int:
@@ -240,9 +246,15 @@ class LocalTask:
         return self._last.number
 
     @property
+    def rests(self) -> bool:
+        """Whether nothing is in flight, no firing has paused, and the state is up to date, so that a commit has all of
+        what was processed."""
+        return self._resumed and not (self.view.busy or self.view.paused or self._work.joined.stale)
+
+    @property
     def leaves(self) -> bool:
         """Whether the next commit is the last one here, after which another container has the task."""
-        return self._next_owner is not None
+        return bool(self._successors)
 
     def close(self) -> None:
         """Cancel the asynchronous calls in flight."""
@@ -270,7 +282,7 @@ class LocalTask:
         of asynchronous calls since the last check: no message after a failed one is committed.
         """
         self.drain()
-        reported = self._borders.report(self._staged)
+        reported = self._borders.report(self._staged, len(self._successors) if len(self._successors) > 1 else 0)
         last, now = self._last, self._next_checkpoint()
         # A later clock alone needs no commit: a timer that fired has changed state as well.
         position = last.position
@@ -282,10 +294,10 @@ class LocalTask:
             quiet_since=now.position.quiet_since | position.quiet_since,
         )
         same = structs.replace(now, position=timeless, number=last.number) == last
-        if same and not reported and not self._router.unflushed and not self._work.state.changed:
+        if same and not (reported or self.leaves or self._router.unflushed or self._work.state.changed):
             return None
         self._router.flush()
-        return TaskCommit(self.setup, now, self._work.state.changes(), self._staged, leaves=self.leaves)
+        return TaskCommit(self.setup, now, self._work.state.changes(), self._staged, self._successors)
 
     def _next_checkpoint(self) -> Checkpoint:
         last, position = self._last, self._position()
@@ -303,7 +315,7 @@ class LocalTask:
             identities=last.identities | identities,
             tables=(last.tables or {}) | {id: offsets[stream] for id, stream in self._tables.items()},
             borders=self._border_schemas,
-            owner=self._next_owner or self._owner,
+            owner=self._successors.get(self.name, self._owner),
         )
 
     def _position(self) -> Position:

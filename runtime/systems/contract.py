@@ -59,6 +59,10 @@ class RecordBatch:
         buckets = None if self.buckets is None else self.buckets[count:]
         return RecordBatch(self.stream, self.partition, self.offsets[count:], self.records[count:], passed, buckets)
 
+    def split(self, buckets: bytes) -> "RecordBatch":
+        """This batch with the key buckets of its records."""
+        return RecordBatch(self.stream, self.partition, self.offsets, self.records, self.passed, buckets)
+
 
 class Admin(Protocol):
     """Creates streams, and returns their partition counts and offsets."""

@@ -228,7 +228,7 @@ def test_containers_of_a_supervisor_have_the_new_elasticity(log: LogSystem) -> N
     for number, elasticity in enumerate((1, 4, 2)):
         add(log, 1000 * number + 500)
         settings = Settings(elasticity=elasticity)
-        change_elasticity(checked_plan(counting(), log, settings), log, settings)
+        change_elasticity(checked_plan(counting(), log, settings), log, settings, "end")
         run_together(log, counting(), 2, settings)
     assert written(log) == counted(0, 1000, 2000)
 

@@ -36,6 +36,7 @@ ACTS = st.lists(
         st.builds(Act, st.just("turn"), st.integers(0, 3)),
         st.builds(Act, st.sampled_from(["start", "join", "kill", "lose"]), st.integers(0, 3)),
         st.builds(Act, st.just("scale"), st.integers(1, 4)),
+        st.builds(Act, st.just("split"), st.sampled_from([1, 2, 4])),
     ),
     max_size=40,
 )
@@ -61,11 +62,19 @@ def written(case: Case, guarantee: Guarantee, elasticity: int, acts: Sequence[Ac
                 containers.kill(number)
             elif kind == "lose":
                 containers.lose_store(number)
+            elif kind == "split":
+                containers.scale(containers.containers, elasticity=number)
             else:
                 containers.scale(number)
         containers.finish()
+        after = containers.elasticity
     with stores_of(system):
-        run(pipeline, system=system, until="end", settings=containers.settings)
+        run(
+            pipeline,
+            system=system,
+            until="end",
+            settings=Settings(guarantee=guarantee, cached_entries=2, elasticity=after),
+        )
     return system
 
 

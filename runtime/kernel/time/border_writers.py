@@ -15,9 +15,9 @@ BEFORE_ALL = -1
 """Before the generation of any assignment."""
 
 
-class Writer(NamedTuple):
+class KnownWriter(NamedTuple):
     """A task that writes a stream: the elasticity of its stage as the task has it, and the generation of the assignment
-    by which it has taken the place of others."""
+    by which one that had its keys was split last."""
 
     elasticity: int
     generation: int = BEFORE_ALL
@@ -32,17 +32,17 @@ class BorderWriters:
         it had heard. Where plan and checkpoint differ, the smaller key buckets count, until their tasks or the one that
         they were merged into says otherwise. `inherits` has the producer that each of these goes on from."""
         self.numbers = tasks.numbers
-        self._known = {producer: Writer(elasticity) for producer, elasticity in _all_of(tasks)}
+        self._known = {producer: KnownWriter(elasticity) for producer, elasticity in _all_of(tasks)}
         if stored is not None and stored.numbers == tasks.numbers:
             self._known = _writers_of(stored)
         elif heard and max(heard) < tasks.numbers:
-            self._known = {number: Writer(1) for number in range(tasks.numbers)}
+            self._known = {number: KnownWriter(1) for number in range(tasks.numbers)}
         self.inherits: dict[int, int] = {}
         for producer, writer in [*self._known.items()]:
             if writer.elasticity < tasks.elasticity:
                 parts = self._parts(producer, writer.elasticity, tasks.elasticity)
                 self.inherits |= dict.fromkeys(parts, producer)
-                self._replace([producer], dict.fromkeys(parts, Writer(tasks.elasticity)))
+                self._replace([producer], dict.fromkeys(parts, writer._replace(elasticity=tasks.elasticity)))
 
     def __len__(self) -> int:
         return len(self._known)
@@ -57,34 +57,39 @@ class BorderWriters:
         """A task speaks that has this elasticity. With `parts` it is its last message: it is split into so many.
 
         Returns the tasks that are known from now on in place of others, and those that each of them goes on from; empty
-        if nothing changes. Whoever spoke by an earlier assignment, or by the same one, was replaced, and is not heard.
+        if nothing changes. Whoever spoke by an earlier assignment than that by which a task was split was replaced, and
+        is not heard; nor is one of more keys that spoke by the same one, before the split.
         """
+        known = self._known.get(producer)
+        if not parts and known is not None and known.elasticity == elasticity:  # as nearly always
+            return {}
         to = elasticity * (parts or 1)
-        news = self._parts(producer, elasticity, to) if parts else [producer]
         replaced = [one for one in self._known if self._shares_keys(one, producer, elasticity)]
-        if not replaced or all(one in self._known and self._known[one].elasticity == to for one in news):
+        since = max((self._known[one].generation for one in replaced), default=generation)
+        coarse = min((self._known[one].elasticity for one in replaced), default=0)
+        if not replaced or generation < since or (generation == since and to < coarse):
             return {}
-        if generation <= max(self._known[one].generation for one in replaced):
-            return {}
-        if (coarse := self._known[replaced[0]].elasticity) < elasticity:
-            news = self._parts(replaced[0], coarse, to)
-        before = {new: [one for one in replaced if self._shares_keys(one, new, to)] for new in news}
-        self._replace(replaced, dict.fromkeys(news, Writer(to, generation)))
-        return before
+        first, before = (producer, elasticity) if coarse >= elasticity else (replaced[0], coarse)
+        news = self._parts(first, before, max(to, before))
+        writers = dict.fromkeys(news, KnownWriter(to, generation if parts else since))
+        changed = {new: [one for one in replaced if self._shares_keys(one, new, to)] for new in news}
+        same = all(one in self._known and self._known[one].elasticity == to for one in news)
+        self._replace(replaced, writers)
+        return {} if same else changed
 
     def stored(self) -> WritersOfStream | None:
         """What a checkpoint keeps; None where it is what every reader takes for granted."""
         kinds = {*self._known.values()}
         if len(kinds) > 1:
-            return WritersOfStream(self.numbers, mixed={one: (*writer,) for one, writer in self._known.items()})
-        (writer,) = kinds or {Writer(1)}
-        return None if writer == Writer(1) else WritersOfStream(self.numbers, *writer)
+            return WritersOfStream(self.numbers, mixed=dict(self._known))
+        (writer,) = kinds or {KnownWriter(1)}
+        return None if writer == KnownWriter(1) else WritersOfStream(self.numbers, *writer)
 
     def _parts(self, producer: int, elasticity: int, to: int) -> list[int]:
         """The producers that a task is split into. The first has the number of the task itself."""
         return [producer + at * elasticity * self.numbers for at in range(to // elasticity)]
 
-    def _replace(self, gone: Collection[int], news: Mapping[int, Writer]) -> None:
+    def _replace(self, gone: Collection[int], news: Mapping[int, KnownWriter]) -> None:
         for one in gone:
             del self._known[one]
         self._known.update(news)
@@ -100,8 +105,8 @@ def _all_of(tasks: StageTasks) -> Iterator[tuple[int, int]]:
     return ((producer, tasks.elasticity) for producer in range(tasks.total))
 
 
-def _writers_of(stored: WritersOfStream) -> dict[int, Writer]:
+def _writers_of(stored: WritersOfStream) -> dict[int, KnownWriter]:
     if stored.mixed:
-        return {producer: Writer(*writer) for producer, writer in stored.mixed.items()}
-    writer = Writer(stored.elasticity, stored.generation)
+        return {producer: KnownWriter(*writer) for producer, writer in stored.mixed.items()}
+    writer = KnownWriter(stored.elasticity, stored.generation)
     return dict.fromkeys(range(stored.numbers * stored.elasticity), writer)

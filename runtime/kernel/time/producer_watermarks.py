@@ -17,8 +17,8 @@ class ProducerWatermarks:
     """The watermarks of the producers of each input. A source is the producer 0 of its stream.
 
     `reported[stream]` has the watermark that the messages of each producer have reported, and `highs[stream]` the
-    largest timestamp of a source. `idle[stream]` has the watermark of each idle producer. `writers` has the producers of
-    each intermediate stream, which are those of the `tasks` that write it unless these change while they run.
+    largest timestamp of a source. `idle[stream]` has the watermark of each idle producer. `writers` has the producers
+    of each intermediate stream, which are those of the `tasks` that write it unless these change while they run.
     """
 
     def __init__(self, inputs: Mapping[str, StageInput], position: Position, tasks: Mapping[str, StageTasks]) -> None:

@@ -75,14 +75,25 @@ def _differ(before: Plan, now: Plan, stored: Checkpoints, progress_of: _Progress
     return False
 
 
+def fired_alike(plan: Plan, stage: PlannedStage, checkpoints: Sequence[Checkpoint]) -> bool:
+    """Whether tasks of a stage that have read equally far have fired the same by event time, and none is within a
+    firing."""
+    fired = [_fired(plan, stage, one) for one in checkpoints]
+    return all(one == fired[0] for one in fired)
+
+
 def _progress(plan: Plan, stage: PlannedStage, checkpoint: Checkpoint) -> object:
-    """How far a task has come. What is within a firing equals nothing else."""
+    """How far a task has come."""
+    return [checkpoint.offsets.get(stream) for stream in stage.inputs], _fired(plan, stage, checkpoint)
+
+
+def _fired(plan: Plan, stage: PlannedStage, checkpoint: Checkpoint) -> object:
+    """What a task has fired. What is within a firing equals nothing else, not even itself."""
     position = checkpoint.position
     # By processing time, what has fired is gone: it is no matter whose clock was later.
     timed = [id for id in stage.operators if plan.pipeline.operator(id).time_domain != "processing"]
-    offsets = [checkpoint.offsets.get(stream) for stream in stage.inputs]
-    firing = object() if position.cursors else None
-    return offsets, [position.reached.get(id) for id in timed], position.idle, firing
+    firing = float("nan") if position.cursors else None
+    return [position.reached.get(id) for id in timed], position.idle, firing
 
 
 def _ends(plan: Plan, stage: PlannedStage, checkpoint: Checkpoint) -> object:
@@ -117,17 +128,11 @@ def rescaled(old: Sequence[TaskId], new: Sequence[TaskId], stored: Checkpoints) 
     """The checkpoints of the tasks of a number, from those that it had. A task that none of them leads to has none."""
     made: dict[TaskId, Checkpoint] = {}
     for task in new:
-        sources = [stored[source.name] for source in old if shares_keys(source, task) and source.name in stored]
+        sources = [stored[source.name] for source in old if source.shares_keys(task) and source.name in stored]
         if sources:
             made[task] = sources[0] if len(sources) == 1 else _merge(sources)
             made[task] = structs.replace(made[task], number=made[task].number + 1).within("")
     return made
-
-
-def shares_keys(one: TaskId, other: TaskId) -> bool:
-    """Whether some keys are in the buckets of both tasks of a number: one elasticity divides the other."""
-    least = min(one.elasticity, other.elasticity)
-    return one.bucket % least == other.bucket % least
 
 
 def _merge(sources: Sequence[Checkpoint]) -> Checkpoint:

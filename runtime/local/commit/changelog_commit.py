@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from ....dsl.message import Record
 from ....planner.stream_names import checkpoints as checkpoints_of
+from ....planner.task_assignment import TaskId
 from ...kernel.state_backend import Change
 from ...state.contract import TaskStore
 from ...systems.contract import ProducingSystem, RecordProducer, StreamPartition
 from ..background_work import Steps
 from ..checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in, encode
+from ..checkpoints.rescaled import rescaled
 from ..stores.store_keys import CHECKPOINT, META
 from ..task_setup import TaskSetup
 from .changelog import ChangelogRange, change_records, undo_records
@@ -149,6 +151,7 @@ class ChangelogCommit:
         ends = (yield lambda: self._producer.ends(places)) if places else {}
         done = {one.setup.name: replace(_with_ends(one.checkpoint, one.setup, ends), atomic=True) for one in commits}
         data = self._send_checkpoints(done)
+        self._send_successors(commits, done)
         yield self._producer.commit
         setups = [one.setup for one in commits]
         # After the transaction: a store that is behind catches up, one that is ahead would be rebuilt from nothing.
@@ -169,7 +172,7 @@ class ChangelogCommit:
                 self._read_offsets.setdefault((stream, setup.number), {})[setup.name] = offset
         own = {place: offsets for place, offsets in self._read_offsets.items() if offsets}
         self._admin.report_offsets(self._pipeline, {place: min(offsets.values()) for place, offsets in own.items()})
-        for setup in (one.setup for one in commits if one.leaves):
+        for setup in (one.setup for one in commits if one.successors):
             for stream in setup.inputs:
                 del self._read_offsets[stream, setup.number][setup.name]
 
@@ -199,6 +202,17 @@ class ChangelogCommit:
             self._stream, 0, [(name.encode(), value, self._restorer.now(), ()) for name, value in data.items()]
         )
         return data
+
+    def _send_successors(self, commits: Sequence[TaskCommit], done: Mapping[str, Checkpoint]) -> None:
+        """Send the checkpoints of the tasks that take the place of others, and remove those of the others. Last, so
+        that whoever reads them one by one does not miss a task."""
+        owners = {task: owner for one in commits if one.replaced for task, owner in one.successors.items()}
+        if not owners:
+            return
+        replaced = [one.setup.name for one in commits if one.replaced]
+        made = rescaled([*map(TaskId.parse, replaced)], [*map(TaskId.parse, owners)], done)
+        self._send_checkpoints({task.name: replace(one, owner=owners[task.name]) for task, one in made.items()})
+        self._producer.send(self._stream, 0, [(task.encode(), None, self._restorer.now(), ()) for task in replaced])
 
     def checkpoints(self) -> Checkpoints:
         """The last checkpoints in the stream of checkpoints."""

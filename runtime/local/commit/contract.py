@@ -1,7 +1,7 @@
 """The contract of a commit: what a task gives to it, and what each system makes durable."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ....dsl.message import Record
@@ -9,7 +9,7 @@ from ...kernel.state_backend import Change
 from ...state.contract import TaskStore
 from ...systems.contract import StreamPartition
 from ..background_work import Steps
-from ..checkpoints.checkpoint import Checkpoint, Checkpoints
+from ..checkpoints.checkpoint import Checkpoint, Checkpoints, Owner
 from ..task_setup import TaskSetup
 
 
@@ -31,14 +31,23 @@ class TaskCommit:
     """A commit of one task: its checkpoint, its changes of state since the last commit, and the buffer of its outputs.
 
     The changes can be read once. They are computed while they are read: the changes of all tasks at one time would take
-    much memory. With this commit the task may leave the container: another goes on with it.
+    much memory.
+
+    `successors` are the tasks that go on from this commit, each with the container that has it then: the task itself in
+    another container, those that it is split into, or the one that it is merged into with others of this commit. Empty:
+    the task goes on as it is.
     """
 
     setup: TaskSetup
     checkpoint: Checkpoint
     changes: Iterable[Change]
     staged_outputs: StagedOutputs
-    leaves: bool = False
+    successors: Mapping[str, Owner] = field(default_factory=dict)
+
+    @property
+    def replaced(self) -> bool:
+        """Whether other tasks take the place of this one."""
+        return bool(self.successors) and self.setup.name not in self.successors
 
 
 @dataclass(frozen=True, slots=True)

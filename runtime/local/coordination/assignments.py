@@ -1,13 +1,13 @@
 """The records of a coordinator stream: which container runs which task, which run is under way, who is alive."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from ....planner.task_assignment import Stages, assign, tasks_of
+from ....planner.task_assignment import Stages, assign, homes, tasks_of
 from ..saved_record import read_saved
 
 # Another number is refused, so containers of two versions do not share a run by misunderstanding.
@@ -97,11 +97,13 @@ OwnersOf = Callable[[Assignment], Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class RequestedRun:
-    """A run that a process wants to begin or to join."""
+    """A run that a process wants to begin or to join. `current` are the tasks that the pipeline has, where they are not
+    those of the `stages` since a change of the elasticity is half done."""
 
     stages: Stages
     containers: int
     until: str
+    current: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,19 @@ def begin(
     state: CoordinatorState, requested: RequestedRun, run: str, ends: Mapping[str, list[int]] | None
 ) -> Assignment:
     """The assignment of a new run: of the present generation if containers and tasks stay the same, else of the
-    next."""
+    next. A run that goes on with a change of the elasticity begins with the `current` tasks."""
+    begun = _begin(state, requested, run, ends)
+    if not requested.current:
+        return begun
+    last = 0 if state.assignment is None else state.assignment.generation
+    generation = max(begun.generation, last + 1)
+    owners = homes(requested.current, begun.tasks)
+    return replace(begun, generation=generation, epoch=generation, owners=owners, most=begun.containers)
+
+
+def _begin(
+    state: CoordinatorState, requested: RequestedRun, run: str, ends: Mapping[str, list[int]] | None
+) -> Assignment:
     ends_by_stream = None if ends is None else dict(ends)
     last = state.assignment
     if last is None:
@@ -217,7 +231,7 @@ def joined(state: CoordinatorState, requested: RequestedRun, run: str, number: i
     run of other tasks ends, and a new one begins with the containers up to this one."""
     last = state.assignment
     if last is None or last.until != requested.until or set(last.tasks) != set(tasks_of(requested.stages)):
-        return begin(state, RequestedRun(requested.stages, number + 1, requested.until), run, None)
+        return begin(state, RequestedRun(requested.stages, number + 1, requested.until, requested.current), run, None)
     return last if number < last.containers else scaled(state, requested.stages, number + 1, owners(last))
 
 

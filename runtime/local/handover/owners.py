@@ -1,32 +1,119 @@
-"""Which container has a task: the one of the assignment with which the containers began, or that of its checkpoint."""
+"""Which tasks a pipeline has and which container has each, and what is to become of them.
 
-from collections.abc import Mapping
+The tasks are those of the assignment with which the containers began, or those of checkpoints that have taken their
+place: a task that is split, or merged with others, is replaced by the checkpoints of those that go on from it."""
 
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from ....planner.task_assignment import TaskId
 from ..checkpoints.checkpoint import Checkpoints
 from ..coordination.assignments import Assignment
 
+Owners = Mapping[str, int]
+"""The container that has each task."""
 
-def owners_of(assignment: Assignment, checkpoints: Checkpoints) -> dict[str, int]:
-    """The container that has each task. A task that was handed over says so in its checkpoint.
+
+def owners_of(assignment: Assignment, checkpoints: Checkpoints) -> Owners:
+    """The container that has each task. A task that was handed over, split or merged says so in its checkpoint.
 
     A checkpoint is written by the container that has the task, in a transaction that no other container can write. So
     there is one owner at each time, whatever assignments have been decided meanwhile.
     """
     owners = dict(assignment.began_with)
-    for task in owners:
-        owner = checkpoints[task].owner if task in checkpoints else None
-        if owner is not None and owner[0] == assignment.run:
-            owners[task] = owner[1]
-    return owners
+    for task, checkpoint in checkpoints.items():
+        if checkpoint.owner is not None and checkpoint.owner[0] == assignment.run:
+            owners[task] = checkpoint.owner[1]
+    replaced = {one for tasks in _by_number(owners) for one in _replaced(tasks, checkpoints)}
+    return {task: owner for task, owner in owners.items() if task not in replaced}
 
 
-def owned_by(container: int, owners: Mapping[str, int]) -> frozenset[str]:
+def _by_number(tasks: Iterable[str]) -> Iterable[list[TaskId]]:
+    """The tasks that have key buckets of the same partitions."""
+    numbers: dict[tuple[str, int], list[TaskId]] = {}
+    for task in map(TaskId.parse, tasks):
+        numbers.setdefault(task[:2], []).append(task)
+    return numbers.values()
+
+
+def _replaced(tasks: Collection[TaskId], checkpoints: Checkpoints) -> list[str]:
+    """Those of a number that others have taken the place of, whose checkpoints are later."""
+    if len({task.elasticity for task in tasks}) == 1:
+        return []
+    kept: list[TaskId] = []
+    replaced = []
+    for task in sorted(tasks, key=lambda task: -_number(checkpoints, task.name)):
+        if any(one.elasticity != task.elasticity and one.shares_keys(task) for one in kept):
+            replaced.append(task.name)
+        else:
+            kept.append(task)
+    return replaced
+
+
+def _number(checkpoints: Checkpoints, task: str) -> int:
+    return checkpoints[task].number if task in checkpoints else -1
+
+
+def last_numbers(tasks: Collection[str], checkpoints: Checkpoints) -> dict[str, int]:
+    """The number of the last commit of each task, or of one that has taken its place; -1 where there is none."""
+    wanted = {TaskId.parse(task)[:2] for task in tasks}
+    known = [id for id in map(TaskId.parse, checkpoints) if id[:2] in wanted]
+    return {
+        task: max((checkpoints[id.name].number for id in known if id.shares_keys(TaskId.parse(task))), default=-1)
+        for task in tasks
+    }
+
+
+def owned_by(container: int, owners: Owners) -> frozenset[str]:
     """The tasks that a container has."""
     return frozenset(task for task, owner in owners.items() if owner == container)
 
 
-def unsettled(assignment: Assignment, owners: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """The tasks that are not where they are assigned: the container that has each, and the one that is to have it."""
-    return {
-        task: (owners[task], container) for task, container in assignment.tasks.items() if owners[task] != container
-    }
+def unsettled(assignment: Assignment, owners: Owners) -> dict[str, tuple[int, int]]:
+    """The tasks of an assignment that are not where it wants them, or that there are not yet: the container that has
+    each, or keys of it, and the one that is to have it. A task that is about to be read is with the latter."""
+    left = {task: to for task, to in assignment.tasks.items() if owners.get(task) != to}
+    having: dict[tuple[str, int], list[TaskId]] = {}
+    for tasks in _by_number(owners) if left else ():
+        having[tasks[0][:2]] = tasks
+    found = {}
+    for task, to in left.items():
+        id = TaskId.parse(task)
+        found[task] = next((owners[one.name] for one in having.get(id[:2], ()) if one.shares_keys(id)), to), to
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Future:
+    """What is to become of the tasks of a run by an assignment.
+
+    `moves` has the container that each task is to go to that stays as it is, or that is merged with others there;
+    `splits` has the tasks that each task is to be split into, and `merges` those that are to be merged into each task.
+    """
+
+    moves: Mapping[str, int]
+    splits: Mapping[str, tuple[str, ...]]
+    merges: Mapping[str, tuple[str, ...]]
+
+
+def future_of(assignment: Assignment, tasks: Iterable[str]) -> Future:
+    """What is to become of these tasks, which are all that share keys with those that are asked for."""
+    wanted = {group[0][:2]: group for group in _by_number(assignment.tasks)}
+    moves: dict[str, int] = {}
+    splits: dict[str, tuple[str, ...]] = {}
+    merges: dict[str, tuple[str, ...]] = {}
+    for task in map(TaskId.parse, tasks):
+        news = [new for new in wanted.get(task[:2], ()) if new.shares_keys(task)]
+        if len(news) > 1:
+            splits[task.name] = tuple(new.name for new in news)
+        elif news:
+            moves[task.name] = assignment.tasks[news[0].name]
+            if news[0] != task:
+                merges[news[0].name] = (*merges.get(news[0].name, ()), task.name)
+    return Future(moves, splits, merges)
+
+
+def is_whole(task: str, parts: Iterable[str]) -> bool:
+    """Whether these tasks, which share no keys, have all the keys of a task."""
+    elasticity = TaskId.parse(task).elasticity
+    return sum(elasticity / TaskId.parse(part).elasticity for part in parts) == 1

@@ -1,8 +1,9 @@
-"""Changes the number of containers of a pipeline while it runs: decides where tasks go, and waits until they are there.
+"""Changes the containers and the elasticity of a pipeline while it runs: decides which tasks there are and where, and
+waits until it is so.
 
 The decision is a record in the coordinator stream, which the containers follow by themselves (`task_moves`)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,7 +16,7 @@ from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ....planner.stream_names import checkpoints as checkpoints_of
 from ....planner.stream_names import coordinator
-from ....planner.task_assignment import stages_of, tasks_of
+from ....planner.task_assignment import stages_of, stages_with
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, System
 from ..coordination.assignments import Assignment, CoordinatorState, Presence, scaled
@@ -38,27 +39,30 @@ _Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class TaskMove:
-    """A task, the container that has it, and the one that is to have it."""
+    """A task, the container that has it or has keys of it now, and the one that is to have it."""
 
     task: str
     container: int
     to: int
 
 
-def scale_containers(
+def scale_run(
     plan: Plan,
     system: System,
-    containers: int,
+    containers: int | None,
     *,
+    elastic: Collection[str] = (),
     timeout: timedelta,
     dry_run: bool = False,
     say: _Say,
     machine: Machine = THIS_MACHINE,
 ) -> list[TaskMove]:
-    """Let a running pipeline have so many containers, and return once each task is with its container. Returns the
-    tasks that have moved; with `dry_run` those that would move.
+    """Let a running pipeline have so many containers, and the `elastic` stages the elasticity of the plan, and return
+    once each task is with its container. Returns the tasks that have moved, or that others were split or merged into;
+    with `dry_run` those that would be.
 
-    Where that takes longer than `timeout`, or is interrupted, the pipeline goes back to the containers of before.
+    Where that takes longer than `timeout`, or is interrupted, the pipeline goes back to the tasks and the containers of
+    before.
 
     Raises UnsupportedError for a system without changelogs, SystemProblem for a pipeline of which no container runs, or
     not all, and PlanError for a run that has other tasks than the plan.
@@ -74,9 +78,12 @@ def scale_containers(
         raise _not_started(plan, system, before, state.not_running())
     with closing(CheckpointFollower(system, plan.name)) as follower:
         state, before, owners = _running(plan, system, stream, follower, machine)
-        wanted = scaled(state, stages_of(plan), containers, owners)
+        planned, present = stages_of(plan), stages_with(before.tasks)
+        stages = {stage: planned[stage] if stage in elastic else tasks for stage, tasks in present.items()}
+        wanted = scaled(state, stages, containers or before.containers, owners)
         moves = [TaskMove(task, now, to) for task, (now, to) in unsettled(wanted, owners).items()]
-        if dry_run or (before.containers == containers and not moves):
+        same = before.containers == wanted.containers and before.tasks.keys() == wanted.tasks.keys()
+        if dry_run or (same and not moves):
             return moves
         _decide(plan, stream, before, wanted)
         try:
@@ -131,9 +138,10 @@ def _scalable(plan: Plan, system: System, state: CoordinatorState) -> Assignment
         wrong = f"the run of pipeline {plan.name!r} ends by itself, at {assignment.until!r}, and cannot be scaled"
         remedy = "wait for its end, and start it with the other number of containers"
         raise SystemProblem(explain(wrong, "a run until it is stopped", remedy, "the coordinator stream"))
-    if set(assignment.tasks) != set(tasks_of(stages_of(plan))):
+    numbers = {stage: tasks.numbers for stage, tasks in stages_with(assignment.tasks).items()}
+    if numbers != {stage.id: stage.tasks for stage in plan.stages}:
         wrong = f"the run of pipeline {plan.name!r} has other tasks than the pipeline has now"
-        expected = "the pipeline, its partitions and its elasticity as the run has them"
+        expected = "the pipeline and its partitions as the run has them"
         remedy = "load the version that runs"
         raise PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
     return assignment
@@ -255,7 +263,8 @@ def _go_back(plan: Plan, stream: Coordinator, before: Assignment, owners: Mappin
         last = state.assignment
         if last is None or not last.continues(before) or last.generation != before.generation + 1:
             raise _changed(plan)
-        return replace(scaled(state, stages_of(plan), before.containers, owners), tasks=dict(before.tasks))
+        back = scaled(state, stages_with(before.tasks), before.containers, owners)
+        return replace(back, tasks=dict(before.tasks))
 
     with stream.decided(decide):
         say(f"pipeline {plan.name!r} goes back to {plural(before.containers, 'container')}")

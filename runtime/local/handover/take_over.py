@@ -12,7 +12,7 @@ from ...systems.contract import ProducingSystem
 from ..checkpoints.checkpoint import Checkpoint, checkpoints_in, encode
 from ..coordination.assignments import Assignment
 from ..coordination.membership import transactional_id
-from .owners import owned_by, owners_of
+from .owners import future_of, owned_by, owners_of
 
 
 def take_over(
@@ -30,10 +30,12 @@ def take_over(
         checkpoints = checkpoints_in(system, plan.name)
         tasks = sorted(owned_by(container, owners_of(assignment, checkpoints)))
         handed_over = {}
+        future = future_of(assignment, tasks)
         for task in tasks:
             last = checkpoints.get(task, Checkpoint())
-            owner = assignment.run, assignment.tasks[task]
-            handed_over[task] = replace(last, owner=owner, number=last.number + 1)
+            # One that is to be split goes to a container that gets a part of it, and is split there.
+            to = future.moves[task] if task in future.moves else assignment.tasks[future.splits[task][0]]
+            handed_over[task] = replace(last, owner=(assignment.run, to), number=last.number + 1)
         if tasks:
             producer.begin()
             now = machine.wall()

@@ -1,15 +1,16 @@
 """The handovers of a container: which tasks it takes over, and which it commits for the last time."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
-from ....planner.plan import Plan
-from ....planner.task_assignment import stages_of, tasks_of
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
+from ..commit.contract import TaskCommit
 from ..coordination.assignments import Assignment, Presence
 from ..coordination.membership import PlaceGuard
 from ..open_tasks import TaskOpener
 from ..task import LocalTask
+from .owners import Future, future_of, is_whole
+from .task_merges import TaskMerges
 from .warm_up import WarmUp
 
 MOVING_SECONDS = 0.05
@@ -28,6 +29,10 @@ class TaskMoves:
     2. The old container commits the task for the last time; that checkpoint names the next container.
     3. The next container reads that checkpoint, restores what came since, and goes on.
 
+    A task that is split is committed for the last time once the containers of all of its parts are ready; in place of
+    its checkpoint there are those of the parts then. Tasks that are merged first move to one container, and come
+    equally far there (`TaskMerges`).
+
     A container that is about to hand a task over may not have read yet that this is taken back. So no container takes
     tasks for settled before all others have said that they follow the last assignment.
 
@@ -35,7 +40,9 @@ class TaskMoves:
     checkpoints which tasks it has, and goes on with them.
     """
 
-    def __init__(self, guard: PlaceGuard, opener: TaskOpener, make_warm_up: MakeWarmUp) -> None:
+    def __init__(
+        self, guard: PlaceGuard, opener: TaskOpener, make_warm_up: MakeWarmUp, machine: Machine = THIS_MACHINE
+    ) -> None:
         self._guard = guard
         self._opener = opener
         self._make_warm_up = make_warm_up
@@ -43,6 +50,8 @@ class TaskMoves:
         self._assignment: Assignment | None = None
         self._warm_up: WarmUp | None = None
         self._parted: dict[str, int] = {}
+        self._merges = TaskMerges(opener.run.plan, machine.clock)
+        self._future: tuple[frozenset[str], Future] | None = None
 
     @property
     def moving(self) -> bool:
@@ -70,27 +79,53 @@ class TaskMoves:
         self._warm_up.all_follow = self._guard.all_follow
         settled = self._warm_up.settled  # before the last tasks are taken, which come before it is settled
         gained = self._opener.open_all(self._warm_up.take())
+        self._follow_with(gained)
         if settled:
             self.close()
         return gained
 
     def leave(self, tasks: Collection[LocalTask]) -> None:
-        """Let those tasks leave with their next commit that another container is ready for."""
+        """Let those tasks leave with their next commit that other containers are ready for, or that are ready to be
+        split or merged."""
         assignment = self._assignment
         if assignment is None or self._warm_up is None:
             return
-        readiness = self._guard.readiness
-        for task in tasks:
-            container = assignment.tasks[task.name]
-            ready = readiness.get(container)
-            if container == self._container or ready is None or ready.generation != assignment.generation:
-                continue
-            if task.name in ready.tasks and not task.leaves:
-                task.leave_to((assignment.run, container))
+        by_name = {task.name: task for task in tasks}
+        future = self._future_of(assignment, frozenset(by_name))
+        for name, parts in future.splits.items():
+            self._leave(by_name[name], assignment, parts)
+        for name, container in future.moves.items():
+            if container != self._container:
+                self._leave(by_name[name], assignment, [name], container)
+        for name, parts in future.merges.items():
+            own = assignment.tasks[name] == self._container and is_whole(name, parts)
+            if own and self._is_ready(assignment, name, self._container):
+                owner = assignment.run, self._container
+                self._merges.bring_together(name, [by_name[part] for part in parts], owner)
+
+    def _leave(self, task: LocalTask, assignment: Assignment, news: Collection[str], to: int | None = None) -> None:
+        """Let a task leave if the containers are ready that are to have what goes on from it."""
+        owners = {new: assignment.tasks[new] if to is None else to for new in news}
+        if not task.leaves and all(self._is_ready(assignment, new, owner) for new, owner in owners.items()):
+            task.leave_to({new: (assignment.run, owner) for new, owner in owners.items()})
+
+    def _is_ready(self, assignment: Assignment, task: str, container: int) -> bool:
+        ready = self._guard.readiness.get(container)
+        return ready is not None and ready.generation == assignment.generation and task in ready.tasks
+
+    def _future_of(self, assignment: Assignment, tasks: frozenset[str]) -> Future:
+        if self._future is None or self._future[0] != tasks:
+            self._future = tasks, future_of(assignment, tasks)
+        return self._future[1]
+
+    def checked(self, commits: Iterable[TaskCommit]) -> list[TaskCommit]:
+        """The commits, of which those merge tasks that can."""
+        return self._merges.checked(commits)
 
     def part_with(self, tasks: Collection[LocalTask]) -> None:
         """Note that these tasks have been committed for the last time."""
         self._parted |= {task.name: task.number for task in tasks}
+        self._merges.forget(tasks)
 
     def is_over(self, have: Collection[str]) -> bool:
         """Whether this container is one too many, has given all of its tasks away, and may end."""
@@ -107,19 +142,20 @@ class TaskMoves:
     def _follow(self, assignment: Assignment, have: Collection[LocalTask]) -> None:
         first = self._assignment is None and not assignment.epoch
         self.close()
-        self._assignment = assignment
+        self._merges.end()
+        self._assignment, self._future = assignment, None
+        self._follow_with(have)
         for task in have:
-            task.leave_to(None)  # where to was decided by the assignment before
+            task.leave_to({})  # where to was decided by the assignment before
         if not first:  # at the begin of a run every task is where it belongs
             presence, names = self._guard.follow(assignment), frozenset(task.name for task in have)
             self._warm_up = self._make_warm_up(assignment, names, dict(self._parted), presence)
             self._warm_up.start()
 
-
-def in_order(plan: Plan, tasks: Collection[LocalTask]) -> list[LocalTask]:
-    """Tasks in the order of the plan, in which a container runs them."""
-    order = {name: at for at, name in enumerate(tasks_of(stages_of(plan)))}
-    return sorted(tasks, key=lambda task: order[task.name])
+    def _follow_with(self, tasks: Iterable[LocalTask]) -> None:
+        for task in tasks:
+            if self._assignment is not None:
+                task.generation = self._assignment.generation
 
 
 def task_moves(
@@ -131,4 +167,4 @@ def task_moves(
     def make(assignment: Assignment, have: frozenset[str], parted: dict[str, int], presence: Presence | None) -> WarmUp:
         return WarmUp(pipeline, container, assignment, system, have, opener.prepare, parted, presence, machine)
 
-    return TaskMoves(guard, opener, make)
+    return TaskMoves(guard, opener, make, machine)

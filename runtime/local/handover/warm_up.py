@@ -1,19 +1,21 @@
 """Restores the tasks that a container is to get, in a thread, while their containers go on with them."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
 from threading import Event, Thread
 
+from ....planner.task_assignment import TaskId
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
 from ..checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
+from ..checkpoints.rescaled import rescaled
 from ..commit.restore import StoreRestorer
 from ..coordination.assignments import Assignment, Presence, Readiness
 from ..coordination.coordinator_stream import Coordinator
 from ..task_setup import TaskSetup
 from .checkpoint_follower import CheckpointFollower
-from .owners import owned_by, owners_of, unsettled
+from .owners import Owners, future_of, is_whole, last_numbers, owned_by, owners_of, unsettled
 
 POLL_SECONDS = 0.05
 """How long a thread waits for checkpoints before it looks around. A task that is handed over waits for that."""
@@ -75,7 +77,8 @@ class WarmUp:
         self._taken: SimpleQueue[Taken] = SimpleQueue()
         self._waiting: dict[str, TaskSetup] = {}
         self._restored: dict[str, Checkpoint] = {}
-        self._ready = False
+        self._ready: frozenset[str] = frozenset()
+        self._wanted: frozenset[str] = frozenset()
         self._last_took = float("inf")
         self._next_pass = 0.0
         self._restorer = StoreRestorer(system, self._on_restore, lambda: machine.wall() / 1000, self._wait, live=True)
@@ -127,7 +130,8 @@ class WarmUp:
         else:
             self._follower.read(POLL_SECONDS)
         checkpoints = self._follower.checkpoints
-        if any(task not in checkpoints or checkpoints[task].number < least for task, least in self._parted.items()):
+        last = last_numbers(self._parted, checkpoints)
+        if any(last[task] < least for task, least in self._parted.items()):
             return  # brokers show a commit some time after it: tasks would seem to be still here
         if self._presence is not None:
             Coordinator(self._system, self._pipeline, self._machine).write(self._presence)
@@ -135,7 +139,7 @@ class WarmUp:
         owners = owners_of(self.assignment, checkpoints)
         self._take_own(owners, checkpoints)
         try:
-            self._restore_next(checkpoints)
+            self._restore_next(owners, checkpoints)
         except _Stopped:
             raise
         except Exception as error:
@@ -155,13 +159,19 @@ class WarmUp:
             del self._waiting[task]
             self._taken.put((setup, restored[task]))
 
-    def _restore_next(self, checkpoints: Checkpoints) -> None:
+    def _restore_next(self, owners: Owners, checkpoints: Checkpoints) -> None:
         """Restore what the container is to get, and say that it is ready once little was left to restore."""
-        wanted = owned_by(self._container, self.assignment.tasks) - self._have
         began = self._machine.clock()
-        if not wanted or began < self._next_pass:
+        if began < self._next_pass:
             return
-        known = {task: checkpoints.get(task, Checkpoint()) for task in wanted}
+        sources = self._sources(owners)
+        wanted = frozenset(sources)
+        if not wanted:
+            return
+        if not wanted <= self._wanted:
+            self._last_took = float("inf")  # of what is new all is to be restored
+        self._wanted = wanted
+        known = {task: _known(task, parts, checkpoints) for task, parts in sources.items()}
         behind = [task for task in sorted(wanted) if self._restored.get(task) != known[task]]
         self._restorer.restore([self._setup(task) for task in behind], known)
         self._restored |= known
@@ -169,11 +179,27 @@ class WarmUp:
         self._next_pass = now + PASS_SECONDS
         took, before = now - began, self._last_took
         self._last_took = took
-        if not self._ready and (took <= READY_SECONDS or took > SHORTER * before):
-            self._ready = True
+        if wanted <= self._ready:
+            return
+        if took <= READY_SECONDS or took > SHORTER * before:
+            self._ready = wanted
             self._say_ready(sorted(wanted))
-        elif not self._ready:
+        else:
             self._next_pass = now
+
+    def _sources(self, owners: Owners) -> dict[str, tuple[str, ...]]:
+        """The tasks that the container is to get, or that its tasks are to be split or merged into, each with those
+        that it goes on from."""
+        future, here = future_of(self.assignment, owners), self._container
+        sources: dict[str, tuple[str, ...]] = {
+            task: (task,) for task, to in future.moves.items() if to == here != owners[task] and task not in self._have
+        }
+        for task, parts in future.splits.items():
+            sources |= {part: (task,) for part in parts if self.assignment.tasks[part] == here}
+        for task, parts in future.merges.items():
+            if self.assignment.tasks[task] == here and is_whole(task, [one for one in parts if owners[one] == here]):
+                sources[task] = parts
+        return sources
 
     def _put_off(self, error: Exception) -> None:
         """Try again later to restore what is still another's: that it cannot be had ends nothing that runs here."""
@@ -204,3 +230,11 @@ class WarmUp:
     def _wait(self, seconds: float) -> None:
         if self._stop.wait(seconds):
             raise _Stopped
+
+
+def _known(task: str, sources: Sequence[str], checkpoints: Checkpoints) -> Checkpoint:
+    """The last checkpoint of a task, or what it would be if the task took the place of others now."""
+    if task in sources:
+        return checkpoints.get(task, Checkpoint())
+    id = TaskId.parse(task)
+    return rescaled([*map(TaskId.parse, sources)], [id], checkpoints).get(id, Checkpoint())

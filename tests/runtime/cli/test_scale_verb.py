@@ -20,6 +20,6 @@ def test_sigterm_unwinds_a_change_so_that_it_is_taken_back(tmp_path: Path) -> No
             undone.append("taken back")
 
     with patch.object(scale_verb, "scale", scale), pytest.raises(SystemExit) as ended:
-        scale_verb.scale_verb(str(target), 2, "kafka://localhost:1")
+        scale_verb.scale_verb(str(target), "kafka://localhost:1", containers=2)
     assert ended.value.code == 128 + signal.SIGTERM
     assert undone

@@ -32,7 +32,7 @@ def tasks(stack: ExitStack, *, turns: int = 20) -> list[LocalTask]:
 
 
 def inputs_of(tasks: list[LocalTask]) -> ContainerInputs:
-    return ContainerInputs(tasks[0]._run.plan, tasks)
+    return ContainerInputs(tasks)
 
 
 def test_a_partition_is_read_once_for_all_its_tasks() -> None:

@@ -15,7 +15,7 @@ from engines.sending import ProducingSystem
 from fluvial.dsl import Pipeline
 from fluvial.planner import Settings
 from fluvial.planner.plan import Plan
-from fluvial.planner.task_assignment import stages_of
+from fluvial.planner.task_assignment import stages_of, stages_with
 from fluvial.runtime.kernel.calls.cancellation import CallLoop
 from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local import engine, open_tasks
@@ -27,10 +27,11 @@ from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.membership import ContainerId, begin_run
 from fluvial.runtime.local.handover import warm_up
 from fluvial.runtime.local.handover.owners import owners_of, unsettled
+from fluvial.runtime.local.handover.run_plan import half_changed, plan_of_run
 from fluvial.runtime.local.handover.warm_up import WarmUp
 from fluvial.runtime.process.machine import THIS_MACHINE, Machine
 
-QUIET_TURNS = 6
+QUIET_TURNS = 25
 """So many turns of all containers in which nothing moves mean that nothing is left to do."""
 MOST_TURNS = 20_000
 
@@ -49,7 +50,8 @@ class LiveContainers:
         self.pipeline = pipeline
         self.settings = structs.replace(settings, commit_interval=timedelta(0), stall_timeout=timedelta(days=9_999))
         self.plan: Plan = checked_plan(pipeline, system, self.settings)
-        self.run = begin_run(self.plan, system, containers, "stopped") if containers else ""
+        current = half_changed(self.plan, checkpoints_in(system, self.plan.name))
+        self.run = begin_run(self.plan, system, containers, "stopped", current=current) if containers else ""
         self.containers = containers
         self.alive: dict[int, tuple[Container, ExitStack, CallLoop]] = {}
         self.standing: set[int] = set()
@@ -69,8 +71,9 @@ class LiveContainers:
         self.kill(number)
         stack, loop = ExitStack(), CallLoop()
         id = id or ContainerId(number, self.containers, self.run)
+        plan = plan_of_run(self.plan, self.system, id, "stopped", rushing()) or self.plan
         container = engine._prepare(
-            self.plan, self.system, self.settings, "stopped", None, id, lambda: False, stack, rushing(), loop, None
+            plan, self.system, self.settings, "stopped", None, id, lambda: False, stack, rushing(), loop, None
         )
         assert container is not None
         self.alive[number] = container, stack, loop
@@ -114,16 +117,25 @@ class LiveContainers:
             return False
         return loop.run(_turn(container))
 
-    def scale(self, containers: int) -> None:
-        """Decide that there are so many containers from now on."""
+    def scale(self, containers: int, elasticity: int | None = None) -> None:
+        """Decide that there are so many containers from now on, and maybe another elasticity."""
 
         def decide(state: CoordinatorState) -> object:
             assert state.assignment is not None
             owners = owners_of(state.assignment, checkpoints_in(self.system, self.plan.name))
-            return scaled(state, stages_of(self.plan), containers, owners)
+            stages = stages_with(state.assignment.tasks)
+            if elasticity is not None:
+                settings = structs.replace(self.settings, elasticity=elasticity)
+                stages = stages_of(checked_plan(self.pipeline, self.system, settings))
+            return scaled(state, stages, containers, owners)
 
         with Coordinator(self.system, self.plan.name, rushing()).decided(decide):  # type: ignore[arg-type]
             self.containers = containers
+
+    @property
+    def elasticity(self) -> dict[str, int]:
+        """The elasticity that each stage has in the end."""
+        return {stage: tasks.elasticity for stage, tasks in stages_with(self._assignment().tasks).items()}
 
     @property
     def settled(self) -> bool:

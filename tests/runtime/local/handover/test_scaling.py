@@ -103,6 +103,31 @@ def test_it_returns_once_each_task_is_with_its_container(system: ProducingSystem
     assert said[0] == f"{len(moves)} tasks of 4 to move"
 
 
+def test_tasks_are_split_and_merged(system: ProducingSystem) -> None:
+    said: list[str] = []
+    with running(system, 2) as live:
+        moves = scale(pipeline(), system=system, elasticity=2, timeout=LONG, say=said.append)
+        assert live.settled
+        assert {move.task for move in moves} == {f"in/{number}-{bucket}-2" for number in range(4) for bucket in (0, 1)}
+        assert (assignment(system).containers, {*assignment(system).tasks}) == (2, {move.task for move in moves})
+        assert scale(pipeline(), system=system, containers=2, timeout=LONG) == []
+        assert scale(pipeline(), system=system, containers=3, elasticity={"in": 2}, dry_run=True)
+        merged = scale(pipeline(), system=system, containers=1, elasticity=1, timeout=LONG)
+        assert {move.task for move in merged} == {"in/0", "in/1", "in/2", "in/3"}
+        assert {move.to for move in merged} == {0}
+    assert said[0] == "8 tasks of 8 to move"
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_split_that_comes_too_late_is_taken_back(system: ProducingSystem) -> None:
+    with running(system, 2, most=2) as live:
+        before = assignment(system)
+        error = refusal(SystemProblem, system, elasticity=2, timeout=SECOND)  # nobody starts the third one
+        assert_explains(error, "after 1 s", None, "goes back", "--timeout")
+        assert (assignment(system).tasks, assignment(system).containers) == (before.tasks, 2)
+        wait_until(lambda: live.settled, "tasks that are merged again")
+
+
 def refusal(kind: type[FluvialError], system: System, *, of: Pipeline | None = None, **given: Any) -> FluvialError:
     arguments: dict[str, Any] = {"containers": 3, **given}
     return error_of(lambda: scale(of or pipeline(), system=system, **arguments), kind)

@@ -7,6 +7,7 @@ from itertools import count as counter
 from unittest.mock import patch
 
 import pytest
+from msgspec import structs
 
 from engines.live_containers import LiveContainers, in_one_thread
 from engines.sending import KillableStore, ProducingAdmin, ProducingSystem, stores_of
@@ -15,6 +16,7 @@ from fluvial.dsl import Pipeline, SystemProblem, TakenOver, count, unbounded
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
+from fluvial.planner.task_assignment import StageTasks, tasks_of
 from fluvial.runtime import run
 from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.container import Container
@@ -70,7 +72,10 @@ def counts(system: ProducingSystem, live: LiveContainers) -> Counter[str]:
     return Counter((value or b"").decode() for _, value, _, _ in contents(system, "out"))
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+GUARANTEES = pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+
+
+@GUARANTEES
 @pytest.mark.parametrize("change", [(1, 3), (3, 1), (2, 4), (4, 2)])
 def test_tasks_move_with_their_state(system: ProducingSystem, change: tuple[int, int], guarantee: Guarantee) -> None:
     before, after = change
@@ -389,3 +394,23 @@ def test_no_task_is_handed_over_to_a_process_that_has_come_in_place_of_the_one_t
         assert len(live.tasks_of(0)) == PARTITIONS
         live.rest()
         assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
+
+
+@GUARANTEES
+@pytest.mark.parametrize("containers", [1, 2, 3])
+@pytest.mark.parametrize("elasticity", [[2], [4], [4, 1], [2, 4, 2, 1]])
+def test_tasks_are_split_and_merged_with_their_state(
+    system: ProducingSystem, elasticity: list[int], containers: int, guarantee: Guarantee
+) -> None:
+    with closing(of(system, containers, guarantee)) as live:
+        for number, factor in enumerate(elasticity, 1):
+            live.rest()
+            live.scale(containers, elasticity=factor)
+            add(system, number)
+            live.rest()
+            tasks = [task for container in range(containers) for task in live.tasks_of(container)]
+            assert sorted(tasks) == sorted(tasks_of({"in": StageTasks(PARTITIONS, factor)}))
+            assert {*checkpoints_in(system, "p")} == {*tasks}
+        settings = structs.replace(live.settings, elasticity=elasticity[-1])
+        live.settings = settings
+        assert counts(system, live) == Counter(f"{user} {len(elasticity) + 1}" for user in USERS)

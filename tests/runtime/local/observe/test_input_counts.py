@@ -43,7 +43,7 @@ def hot_keys_of(keys: Sequence[bytes | None], elasticity: int = 2) -> tuple[HotK
     """The hot keys of a container that has read messages with these keys, and has not processed them."""
     with ExitStack() as stack:
         tasks = local_run(copying(), holding([]), stack, elasticity=elasticity).tasks
-        inputs = ContainerInputs(tasks[0]._run.plan, tasks)
+        inputs = ContainerInputs(tasks)
         inputs.add(RecordBatch("in", 0, range(len(keys)), [(key, b"v", 0, ()) for key in keys]))
         return inputs.counts.hot_keys()
 

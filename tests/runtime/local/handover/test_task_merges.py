@@ -1,0 +1,84 @@
+"""Tasks that come equally far before they are merged, and go on where they cannot be."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from unittest.mock import patch
+
+import pytest
+
+from engines.live_containers import LiveContainers, in_one_thread
+from engines.sending import ProducingSystem
+from engines.targets import write
+from fluvial.dsl import Pipeline, count, unbounded
+from fluvial.planner import Settings
+from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
+from fluvial.runtime.local.handover import task_merges
+from fluvial.runtime.local.task import LocalTask
+
+KEYS = [f"k{number}".encode() for number in range(12)]
+
+
+def counting() -> Pipeline:
+    pipeline = Pipeline("p")
+    counted = pipeline.stream("in", value=str, key=str).window(unbounded(), count(), id="n")
+    counted.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
+    return pipeline
+
+
+@pytest.fixture
+def live() -> Iterator[LiveContainers]:
+    """A container with two key buckets, of which none has read anything."""
+    system = ProducingSystem()
+    write(system, {"in": [[(key, b"m", 0, ()) for key in KEYS]]})
+    with in_one_thread(system), closing(LiveContainers(system, counting(), 1, Settings(elasticity=2))) as made:
+        made.start(0)
+        yield made
+
+
+def tasks(live: LiveContainers) -> list[LocalTask]:
+    return live.alive[0][0]._tasks
+
+
+def test_a_task_that_has_read_further_waits_for_the_others(live: LiveContainers) -> None:
+    ahead, behind = tasks(live)
+    with patch.object(behind, "step", lambda *_: False):
+        live.turn(0)
+    assert ahead.queues.reached["in"] > 0 == behind.queues.reached["in"]
+    live.scale(1, elasticity=1)
+    with patch.object(behind, "step", lambda *_: False):
+        for _ in range(20):
+            live.turn(0)
+        reached = ahead.queues.reached
+        for _ in range(20):
+            live.turn(0)
+        assert ahead.queues.reached == reached
+        assert not live.settled
+    live.rest()
+    assert live.tasks_of(0) == ["in/0"]
+    assert checkpoints_in(live.system, "p")["in/0"].offsets == {"in": len(KEYS)}
+
+
+def test_tasks_that_have_not_fired_the_same_go_on_and_are_brought_together_later(live: LiveContainers) -> None:
+    day = 24 * 3600.0  # by a clock that is a minute later at every look
+    with patch.object(task_merges, "fired_alike", lambda *_: False), patch.object(task_merges, "AGAIN_SECONDS", day):
+        live.scale(1, elasticity=1)
+        for _ in range(100):
+            live.turn(0)
+        assert live.tasks_of(0) == ["in/0-0-2", "in/0-1-2"]
+        assert {task.queues.reached["in"] for task in tasks(live)} == {len(KEYS)}
+        assert not any(task.leaves for task in tasks(live))
+    live.rest()
+    assert live.tasks_of(0) == ["in/0"]
+
+
+def test_a_merge_that_is_taken_back_lets_all_go_on(live: LiveContainers) -> None:
+    _, behind = tasks(live)
+    with patch.object(behind, "step", lambda *_: False):
+        live.turn(0)
+        live.scale(1, elasticity=1)
+        for _ in range(20):
+            live.turn(0)
+    live.scale(1, elasticity=2)
+    live.rest()
+    assert live.tasks_of(0) == ["in/0-0-2", "in/0-1-2"]
+    assert {one.offsets["in"] for one in checkpoints_in(live.system, "p").values()} == {len(KEYS)}
