@@ -150,7 +150,7 @@ class Compiler:
         depth = 4 if skips and not timed else 3
         if depth == 4:
             text.add(3, "if b != own_bucket:")
-            self._pass_foreign(path)
+            self._pass_timed(path, 4)
             text.add(3, "else:")
         text.add(depth, "try:")
         if stage_input.clock == "trailer":
@@ -161,10 +161,14 @@ class Compiler:
         else:
             write_source(text, depth + 1, stage_input.source, number, checked=not own_time)
         text.catch(depth)
-        failed = f"failed_{number}({index}, error, {stage_input.writer!r})"
         if timed:
             text.add(depth + 1, "if b == own_bucket:")
-        text.add(depth + (2 if timed else 1), failed)
+        text.add(depth + (2 if timed else 1), f"failed_{number}({index}, error, {stage_input.writer!r})")
+        if depth == 4:
+            # Key buckets that do not decode it count its time, and all of a number have one time.
+            self._pass_timed(path, 5)
+            text.add(4, "else:")
+            return 5
         self._pass(path, depth + 1)
         if not timed:
             return depth
@@ -174,13 +178,12 @@ class Compiler:
         text.add(3, "else:" if path.tracked else "if b == own_bucket:")
         return 4
 
-    def _pass_foreign(self, path: CodePath) -> None:
-        """Pass over a message of another key bucket that is not decoded. The time of one that its own task refuses does
-        not count here either."""
+    def _pass_timed(self, path: CodePath, depth: int) -> None:
+        """Pass over a message that is not decoded here, or cannot be, whose time counts all the same if it is one."""
         if path.tracked:
-            self.text.add(4, "passed(i)")
-        self.text.add(4, f"if not {EARLIEST} <= t <= {LATEST}:")
-        self.text.add(5, "continue")
+            self.text.add(depth, "passed(i)")
+        self.text.add(depth, f"if not {EARLIEST} <= t <= {LATEST}:")
+        self.text.add(depth + 1, "continue")
 
     def _counted(self, stage_input: StageInput) -> list[str]:
         """The operators in the loop of an input that emit fewer or more messages than they are given. Their outputs are

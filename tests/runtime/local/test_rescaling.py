@@ -11,10 +11,11 @@ import pytest
 
 from engines.several import Death
 from engines.targets import append, contents
-from fluvial.dsl import Pipeline, PlanError, count, tumbling
+from fluvial.dsl import Pipeline, PlanError, count, skip, tumbling
 from fluvial.dsl.errors import SystemProblem
 from fluvial.planner import Settings
 from fluvial.runtime import run
+from fluvial.runtime.kernel.time.bounds import LATEST
 from fluvial.runtime.local import rescaling
 from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.systems import LogSystem
@@ -38,6 +39,10 @@ def advance(log: LogSystem, number: int, elasticity: int, until: Any = "caught-u
 
 def written(log: LogSystem) -> list[str]:
     return sorted((value or b"").decode() for _, value, _, _ in contents(log, "out"))
+
+
+async def itself(number: int) -> list[int]:
+    return [number]
 
 
 def dying(method: Callable[..., Any], at: int, *, after: bool) -> Callable[..., Any]:
@@ -111,3 +116,21 @@ def test_tasks_that_do_not_meet_are_not_merged(tmp_path: Path) -> None:
     ):
         run(counting(), system=log, until="end", settings=Settings(elasticity=1))
     assert {*checkpoints_in(log, "p")} == tasks
+
+
+@pytest.mark.parametrize("calls", [False, True], ids=["at-once", "calls"])
+def test_a_message_that_cannot_be_decoded_keeps_no_tasks_apart(tmp_path: Path, calls: bool) -> None:
+    log = LogSystem(tmp_path, fsync=False)
+    log.admin().create("in", 1)
+    pipeline = Pipeline("p", on_error=skip())
+    numbers = pipeline.stream("in", key=str, value=int)
+    if calls:
+        numbers = numbers.async_flat_map(itself, id="call")
+    numbers.window(tumbling(timedelta(seconds=1)), count(), id="n").map(lambda pane: pane.value).send_to("out")
+    append(log, "in", 0, [(user.encode(), b"1", 500, ()) for user in USERS])
+    # A time that no clock shows is none.
+    append(log, "in", 0, [(b"user0", b"no number", 600, ()), (b"user1", b"1", LATEST + 1, ())])
+    for elasticity in (4, 2, 1):
+        run(pipeline, system=log, until="caught-up", settings=Settings(elasticity=elasticity))
+    (one,) = checkpoints_in(log, "p").values()
+    assert one.position.reached == {"n": 600}
