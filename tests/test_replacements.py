@@ -19,6 +19,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "kafka/test_input_topics.py": ("", SHORTER),
     "local_engine/test_forgetting.py": ("", SMALLER),
     "local_engine/test_input_streams.py": ("", SHORTER),
+    "local_engine/test_state_before_elasticity.py": ("", SHORTER),
     "local_engine/test_trimming.py": ("", SHORTER),
     "properties/conftest.py": ("", SMALLER),
     "properties/test_containers.py": ("", SHORTER),

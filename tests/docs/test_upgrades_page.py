@@ -92,6 +92,8 @@ PROOFS: dict[str, tuple[str, ...]] = {
     ),
     "on the local engine, `elasticity`": (
         "tests/local_engine/test_elasticity.py::test_state_is_kept_as_the_elasticity_changes",
+        "tests/local_engine/test_state_before_elasticity.py"
+        "::test_the_state_that_they_leave_is_that_of_an_unscaled_run_entry_by_entry",
     ),
     "on the local engine, a stream that becomes a table": (
         f"{TABLES}::test_a_stream_that_becomes_a_table_is_read_from_its_start",
