@@ -5,7 +5,7 @@ from ..dsl.errors import PlanError
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import LONGEST_NAME, explain
-from .stream_names import changelog, checkpoints, coordinator, dead_letters
+from .stream_names import changelog, checkpoints, coordinator, dead_letters, heartbeats
 from .validation import written_by
 
 
@@ -29,6 +29,7 @@ def _own_streams(pipeline: Pipeline) -> dict[str, tuple[str, Origin]]:
     own = {
         checkpoints(pipeline.name): ("the pipeline's checkpoints", pipeline.origin),
         coordinator(pipeline.name): ("what the pipeline's containers agree on", pipeline.origin),
+        heartbeats(pipeline.name): ("the heartbeats of the pipeline's containers", pipeline.origin),
     }
     if pipeline.on_error.action == "dead_letter":
         own[dead_letters(pipeline.name)] = "the pipeline's dead letters", pipeline.origin

@@ -48,6 +48,9 @@ class Settings(_Named, frozen=True, kw_only=True):
     output_partitions        partitions of outputs that do not exist yet; None: as many as the stage has tasks
     elasticity               key buckets that each task of the local engine is split into, by key, so that more
                              containers than partitions have work: 1, 2, 4 ... 64, or such by id of a stage
+    standbys                 on Kafka, how many other containers keep a warm copy of the state of each task, and take it
+                             over once its container has sent no heartbeat for `heartbeat_timeout`; 0: none do
+    heartbeat_timeout        after this long without a heartbeat a container is taken for dead, where there are standbys
     offset_default           where to read a stream that has no checkpoint: "earliest" or "latest"
     state_dir                folder of stores and of Spark's checkpoints, for these also a URL such as hdfs://host/folder;
                              None: beside the log, on Kafka in .fluvial
@@ -83,6 +86,8 @@ class Settings(_Named, frozen=True, kw_only=True):
     intermediate_partitions: int | None = None
     output_partitions: int | None = None
     elasticity: int | Mapping[str, int] = 1
+    standbys: int = 0
+    heartbeat_timeout: timedelta = timedelta(seconds=10)
     offset_default: Offset = "earliest"
     state_dir: str | None = None
     max_staged_bytes: int = 32 << 20
@@ -217,6 +222,16 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         ("stall_timeout", "spark_trigger_interval", "spark_patience"),
         _lasts,
         "a timedelta, not negative",
+    ),
+    (
+        ("standbys",),
+        lambda value: isinstance(value, int) and value >= 0,
+        "a whole number, 0 or more",
+    ),
+    (
+        ("heartbeat_timeout",),
+        lambda value: isinstance(value, timedelta) and value >= timedelta(milliseconds=500),
+        "a timedelta of 500 ms or more",
     ),
     (("group_offsets", "spark_message_ids"), lambda value: isinstance(value, bool), "True or False"),
     (

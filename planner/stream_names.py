@@ -25,6 +25,11 @@ def checkpoints(pipeline: str) -> str:
     return f"{pipeline}-checkpoints"
 
 
+def heartbeats(pipeline: str) -> str:
+    """The stream in which containers with standbys say that they are alive."""
+    return f"{pipeline}-heartbeats"
+
+
 def coordinator(pipeline: str) -> str:
     """The stream that says which container runs which task."""
     return f"{pipeline}-coordinator"

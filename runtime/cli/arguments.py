@@ -63,6 +63,18 @@ _ELASTICITY = (
 )
 Elasticity = Annotated[list[str] | None, _run(metavar="[STAGE=]N", help=_ELASTICITY)]
 PlanElasticity = Annotated[list[str] | None, typer.Option("--elasticity", metavar="[STAGE=]N", help=_ELASTICITY)]
+Standbys = Annotated[
+    int | None,
+    _run(
+        metavar="N",
+        min=0,
+        help="Containers that keep a warm copy of each task's state, and take it over if its own is silent. Kafka.",
+    ),
+]
+HeartbeatTimeout = Annotated[
+    str | None,
+    _run(metavar="DURATION", help="After so long without a heartbeat a container is taken for dead. Default: 10s."),
+]
 IntermediatePartitions = Annotated[int | None, _run(metavar="N", min=1, help="Partitions of intermediate streams.")]
 RunStateDir = Annotated[
     str | None,

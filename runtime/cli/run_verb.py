@@ -48,6 +48,8 @@ class RunArguments:
     guarantee: words.RunGuarantee = None
     commit_interval: words.CommitInterval = None
     elasticity: words.Elasticity = None
+    standbys: words.Standbys = None
+    heartbeat_timeout: words.HeartbeatTimeout = None
     intermediate_partitions: words.IntermediatePartitions = None
     state_dir: words.RunStateDir = None
     forget_at_end: words.ForgetAtEnd = False
@@ -186,6 +188,8 @@ def _settings(arguments: RunArguments) -> Settings:
         guarantee=arguments.guarantee,
         commit_interval=_duration("--commit-interval", arguments.commit_interval),
         elasticity=elasticity_of(arguments.elasticity or []),
+        standbys=arguments.standbys,
+        heartbeat_timeout=_duration("--heartbeat-timeout", arguments.heartbeat_timeout),
         intermediate_partitions=arguments.intermediate_partitions,
         state_dir=arguments.state_dir,
         forget_at_end=arguments.forget_at_end or None,

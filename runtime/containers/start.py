@@ -17,10 +17,8 @@ from ...planner.settings import Settings
 from ...planner.task_assignment import stages_of, tasks_of
 from ..kernel.calls.cancellation import refuse_running_loop
 from ..launch import Until, check_until, checked_plan, refuse_impossible
-from ..local.checkpoints.checkpoint import checkpoints_in
 from ..local.coordination.membership import begin_run
 from ..local.engine import change_elasticity
-from ..local.handover.run_plan import half_changed
 from ..metrics.http import Address
 from ..preflight.requirements import check_requirements
 from ..process.interruptions import interruptions_raised
@@ -69,8 +67,7 @@ def run_containers(
             with exhaustion_explained(), stop_signals(), interruptions_raised():
                 # Before the run begins: hosts that cannot be used leave an earlier run alone.
                 starting = None if hosts is None else stack.enter_context(hosts)
-                current = half_changed(plan, checkpoints_in(system, plan.name))
-                run = begin_run(plan, system, containers, until, current=current)
+                run = begin_run(plan, system, containers, until)
         except Stopped:
             return Report(pipeline=plan.name, engine="local", seconds=0.0)
         first = ChildConfig(

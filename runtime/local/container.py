@@ -19,7 +19,7 @@ from .commit.contract import Commits
 from .container_inputs import ContainerInputs
 from .coordination.membership import PlaceGuard
 from .coordination.wait_messages import WaitReporter
-from .handover.task_moves import MOVING_SECONDS, TaskMoves
+from .handover.task_moves import TaskMoves
 from .observe.input_counts import InputCounts
 from .observe.progress import ProgressReporter, report_of
 from .open_tasks import ordered
@@ -63,10 +63,8 @@ class Container:
         inputs: InputStreamMonitor | None = None,
         moves: TaskMoves | None = None,
     ) -> None:
-        self._plan = plan
-        self._consumer = consumer
-        self._commits = commits
-        self._settings = settings
+        self._plan, self._settings = plan, settings
+        self._consumer, self._commits = consumer, commits
         self._ends = ends
         self._stop = stop
         self._reporter = reporter
@@ -102,8 +100,10 @@ class Container:
     async def run(self) -> Report:
         """Run to the end, and commit what was processed."""
         self.start()
+        if self._moves is not None:
+            self._moves.start()
         self._sliced = True
-        patience = 0.0
+        patience, done = 0.0, None
         try:
             while not self._stop() and not self.finished and not self._is_over():
                 moved = await run_steps_in_threads(self._turn(patience), self._calling)
@@ -112,7 +112,7 @@ class Container:
             done = self.finished
         finally:
             if self._moves is not None:
-                self._moves.close()
+                self._moves.close(ended=done is not None)
             for task in self._tasks:
                 task.close()
         self._reporter.done(self._tasks)
@@ -338,8 +338,8 @@ class Container:
             self._worked_at = now
         self._check_stall(now, moved)
         if self._moves is not None and self._guard is not None:
-            if self._moves.moving:
-                yield partial(self._guard.check, MOVING_SECONDS)
+            if (often := self._moves.check_seconds) is not None:
+                yield partial(self._guard.check, often)
             self._move(self._moves)
             self._reporter.size = self._moves.size
         if now >= self._next_check:

@@ -8,6 +8,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, cast
 
+from ...dsl.errors import UnsupportedError
+from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..data_warnings.suspicious_times import SuspiciousTimes
@@ -44,7 +46,7 @@ from .commit.two_phase_commit import TwoPhaseCommit
 from .container import Container
 from .coordination.assignments import Assignment
 from .coordination.membership import ContainerId, Membership, PlaceGuard, join
-from .handover.owners import owned_by, owners_of
+from .handover.owners import owned_by, owners_of, unsettled
 from .handover.run_plan import half_changed, plan_of_run, refuse_half_changed
 from .handover.task_moves import task_moves
 from .observe.progress import ProgressReporter
@@ -177,8 +179,7 @@ def _prepare(
     inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped", clock=machine.clock)
     outputs = _output_producer(plan, system, settings, stack)
     owners = partial(_owners, plan, system)
-    current = half_changed(plan, checkpoints_in(system, plan.name)) if isinstance(system, ProducingSystem) else ()
-    guard = stack.enter_context(join(plan, system, container_id, until, machine, owners, current))
+    guard = stack.enter_context(join(plan, system, container_id, until, machine, owners))
     stack.enter_context(guard.fences_explained())
     if guard.membership.done:
         return None
@@ -220,12 +221,11 @@ def _open_container(
     loop.begin()
     stack.callback(loop.end)
     resources = OpenResources(loop.run, settings.stall_timeout, stopping=stop)
-    own, follows = member.tasks, member.ends is None and isinstance(system, ProducingSystem)
+    follows = member.ends is None and isinstance(system, ProducingSystem)
     guard.catch_up()
-    if guard.assignment is not None and guard.assignment.epoch:
-        # Once the commits are open: no earlier process of this container can hand a task over any more. It may have
-        # done so by an assignment that was written since this one has joined.
-        own = owned_by(member.container, _owners(plan, system, guard.assignment))
+    # Once the commits are open: no earlier process of this container can hand a task over any more. It may have done so
+    # by an assignment that was written since this one has joined; and others may have split it until they were fenced.
+    own, settled = _own_tasks(plan, system, guard, follows=follows)
     tasks, opener = open_tasks(shared, system, admin, stack, own, resources, may_get_more=follows)
     consumer = system.consumer()
     stack.callback(consumer.close)
@@ -242,8 +242,21 @@ def _open_container(
         guard=guard,
         machine=machine,
         inputs=inputs,
-        moves=task_moves(guard, opener, system, machine) if isinstance(system, ProducingSystem) and follows else None,
+        moves=task_moves(guard, opener, system, settled=settled, machine=machine) if follows else None,
     )
+
+
+def _own_tasks(plan: Plan, system: System, guard: PlaceGuard, *, follows: bool) -> tuple[frozenset[str], bool]:
+    """The tasks that a container has now, and whether all tasks of the run are where its assignment wants them. Raises
+    PlanError for a run to an end where they are not the tasks of the assignment."""
+    member, assignment = guard.membership, guard.assignment
+    if assignment is None or not isinstance(system, ProducingSystem):
+        return member.tasks, True
+    owners = _owners(plan, system, assignment)
+    settled = not unsettled(assignment, owners)
+    if not follows:
+        refuse_half_changed(plan, () if settled else [*owners], assignment.until)
+    return owned_by(member.container, owners), settled
 
 
 def _owners(plan: Plan, system: System, assignment: Assignment) -> Mapping[str, int]:
@@ -275,6 +288,10 @@ def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
     for problem in missing_stores(plan, system, settings):
         raise problem
     refuse_other_counts(plan, settings)
+    if settings.standbys and not isinstance(system, ProducingSystem):
+        wrong = f"Settings: standbys={settings.standbys}, and {system.url} has no changelogs to copy state from"
+        remedy = "leave it out: the containers of a machine share its disk"
+        raise UnsupportedError(explain(wrong, "a pipeline on Kafka", remedy, plan.pipeline.origin))
 
 
 def _output_producer(plan: Plan, system: System, settings: Settings, stack: ExitStack) -> RecordProducer | None:

@@ -58,8 +58,8 @@ class InputQueue:
 
     @property
     def is_behind(self) -> bool:
-        """Whether more is to be read before the offset at which the input is held."""
-        return self.hold_at is not None and self.next_offset < self.hold_at
+        """Whether more is to be read now before the offset at which the input is held."""
+        return self.hold_at is not None and self.next_offset < self.hold_at and not self.full
 
     @property
     def full(self) -> bool:
@@ -139,7 +139,12 @@ class InputQueues:
         return not self._waits(stream) and self._queues[stream].is_behind
 
     def _waits(self, stream: str) -> bool:
-        return bool(self._bootstrapped) and stream not in self._bootstrapped
+        return self.bootstraps and stream not in self._bootstrapped
+
+    @property
+    def bootstraps(self) -> bool:
+        """Whether bootstrap streams are processed, before the others."""
+        return bool(self._bootstrapped)
 
     def hold_at(self, offsets: Mapping[str, int]) -> None:
         """Process no message of these streams from these offsets on; those of others go on."""

@@ -25,7 +25,7 @@ from .checkpoints.border_compatibility import last_border_schemas, refuse_change
 from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from .checkpoints.migration import migrate_checkpoints, read_before
 from .input_queue import InputQueue, InputQueues
-from .stores.task_stores import store_for
+from .stores.task_stores import remove_others, store_for
 from .task import LocalTask, RunContext
 from .task_setup import TaskSetup
 
@@ -76,6 +76,10 @@ class TaskOpener:
     def open_store(self, task: str) -> TaskStore:
         """The store of a task."""
         return store_for(self.run.plan, task, self.system, self.run.settings, self.run.container)
+
+    def remove_others(self, tasks: Collection[str]) -> None:
+        """Remove the stores of this container that are of other tasks than these, which are all that there are."""
+        remove_others(self.run.plan, self.system, self.run.settings, self.run.container, tasks)
 
     def open(self, setup: TaskSetup, checkpoint: Checkpoint) -> LocalTask:
         """A task that goes on from a checkpoint, of which its store has the state."""

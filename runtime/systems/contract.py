@@ -17,7 +17,7 @@ from ..size_limit import SizeLimit
 StreamPartition = tuple[str, int]
 """A partition of a stream: (stream, partition number from 0)."""
 
-StreamUse = Literal["messages", "intermediate", "changelog", "checkpoints"]
+StreamUse = Literal["messages", "intermediate", "changelog", "checkpoints", "heartbeats"]
 """What a stream is for. `messages` have unknown readers. Records of an `intermediate` stream are removed once its only
 reader has passed them. A `changelog` and `checkpoints` keep the last record of each key."""
 

@@ -142,7 +142,13 @@ def counted(partitions: Sequence[int]) -> dict[str, Counter[Any]]:
 
 @pytest.mark.slow
 def test_the_state_that_they_leave_is_that_of_an_unscaled_run_entry_by_entry(scaled: Runs) -> None:
-    assert scaled.kept.state == scaled.later.state
+    assert without_times(scaled.kept.state) == without_times(scaled.later.state)
+
+
+def without_times(state: Mapping[str, str]) -> dict[str, str]:
+    """State without the times at which windows look for ended sessions: they are set as watermarks come, in between
+    others, and lead to the same sessions."""
+    return {entry: value for entry, value in state.items() if not entry.startswith(("views/0: t", "views/1: t"))}
 
 
 @pytest.mark.slow

@@ -23,8 +23,8 @@ MANY = settings(max_examples=examples(60), deadline=None, suppress_health_check=
 
 
 class Act(NamedTuple):
-    """What happens: a container takes turns, dies, loses its stores, is started, or joins by its number alone; or there
-    are to be so many."""
+    """What happens: a container takes turns, dies, loses its stores, is started, joins by its number alone, or is taken
+    for dead; or there are to be so many, or so many key buckets."""
 
     kind: str
     number: int
@@ -34,7 +34,7 @@ ACTS = st.lists(
     st.one_of(
         st.builds(Act, st.just("turn"), st.integers(0, 3)),
         st.builds(Act, st.just("turn"), st.integers(0, 3)),
-        st.builds(Act, st.sampled_from(["start", "join", "kill", "lose"]), st.integers(0, 3)),
+        st.builds(Act, st.sampled_from(["start", "join", "kill", "lose", "suspect"]), st.integers(0, 3)),
         st.builds(Act, st.just("scale"), st.integers(1, 4)),
         st.builds(Act, st.just("split"), st.sampled_from([1, 2, 4])),
     ),
@@ -62,6 +62,8 @@ def written(case: Case, guarantee: Guarantee, elasticity: int, acts: Sequence[Ac
                 containers.kill(number)
             elif kind == "lose":
                 containers.lose_store(number)
+            elif kind == "suspect":
+                containers.suspect(number)
             elif kind == "split":
                 containers.scale(containers.containers, elasticity=number)
             else:

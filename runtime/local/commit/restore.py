@@ -26,6 +26,9 @@ SHARED_SECONDS = 60.0
 """How long a start waits for transactions of other containers that are open on its changelogs."""
 SHARED_PAUSE_SECONDS = 0.2
 
+RESTS = 1.0
+"""How long whoever restores what nobody waits for rests after each batch, in times of that batch."""
+
 OnRestore = Callable[[int, int], None]
 """Called with (records restored, offsets of changelogs still to be read): first before any record, then after each
 batch."""
@@ -46,12 +49,14 @@ class StoreRestorer:
         sleep: Callable[[float], None] = time.sleep,
         *,
         live: bool = False,
+        rests: float = 0.0,
     ) -> None:
-        """`live` says that other containers may run the tasks."""
+        """`live` says that other containers may run the tasks. After each batch it rests, so many times as long as that
+        took: what runs beside it has the processor meanwhile."""
         self._system = system
         self._admin = system.admin()
         self._on_restore = on_restore
-        self._clock, self._sleep, self._live = clock, sleep, live
+        self._clock, self._sleep, self._live, self._rests = clock, sleep, live, rests
 
     def restore(
         self, setups: Sequence[TaskSetup], checkpoints: Mapping[str, Checkpoint]
@@ -130,14 +135,17 @@ class StoreRestorer:
         left = sum(span.end - span.start for span in ranges)
         if not left:
             return
-        restored = 0
+        restored, began = 0, self._clock()
         self._on_restore(restored, left)
 
         def on_batch(records: int, passed: int) -> None:
-            nonlocal restored, left
+            nonlocal restored, left, began
             restored += records
             left -= passed
             self._on_restore(restored, left)
+            if self._rests:
+                self._sleep(self._rests * (self._clock() - began))
+                began = self._clock()
 
         with closing(self._system.consumer(committed=True)) as consumer:
             replay(consumer, ranges, on_batch)

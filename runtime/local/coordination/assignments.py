@@ -1,13 +1,13 @@
 """The records of a coordinator stream: which container runs which task, which run is under way, who is alive."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from ....planner.task_assignment import Stages, assign, homes, tasks_of
+from ....planner.task_assignment import Stages, assign, stages_with, tasks_of
 from ..saved_record import read_saved
 
 # Another number is refused, so containers of two versions do not share a run by misunderstanding.
@@ -97,13 +97,11 @@ OwnersOf = Callable[[Assignment], Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class RequestedRun:
-    """A run that a process wants to begin or to join. `current` are the tasks that the pipeline has, where they are not
-    those of the `stages` since a change of the elasticity is half done."""
+    """A run that a process wants to begin or to join."""
 
     stages: Stages
     containers: int
     until: str
-    current: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,19 +170,7 @@ def begin(
     state: CoordinatorState, requested: RequestedRun, run: str, ends: Mapping[str, list[int]] | None
 ) -> Assignment:
     """The assignment of a new run: of the present generation if containers and tasks stay the same, else of the
-    next. A run that goes on with a change of the elasticity begins with the `current` tasks."""
-    begun = _begin(state, requested, run, ends)
-    if not requested.current:
-        return begun
-    last = 0 if state.assignment is None else state.assignment.generation
-    generation = max(begun.generation, last + 1)
-    owners = homes(requested.current, begun.tasks)
-    return replace(begun, generation=generation, epoch=generation, owners=owners, most=begun.containers)
-
-
-def _begin(
-    state: CoordinatorState, requested: RequestedRun, run: str, ends: Mapping[str, list[int]] | None
-) -> Assignment:
+    next."""
     ends_by_stream = None if ends is None else dict(ends)
     last = state.assignment
     if last is None:
@@ -230,25 +216,41 @@ def joined(state: CoordinatorState, requested: RequestedRun, run: str, number: i
     """The assignment of a run that a container joins by its number alone. A run that has fewer containers gets more; a
     run of other tasks ends, and a new one begins with the containers up to this one."""
     last = state.assignment
-    if last is None or last.until != requested.until or set(last.tasks) != set(tasks_of(requested.stages)):
-        return begin(state, RequestedRun(requested.stages, number + 1, requested.until, requested.current), run, None)
-    return last if number < last.containers else scaled(state, requested.stages, number + 1, owners(last))
+    if last is None or last.until != requested.until or not _has_numbers(last, requested):
+        return begin(state, RequestedRun(requested.stages, number + 1, requested.until), run, None)
+    if number < last.containers:
+        return last
+    return scaled(state, stages_with(last.tasks), number + 1, owners(last))
 
 
 def _same(last: Assignment, requested: RequestedRun) -> bool:
-    return last.containers == requested.containers and set(last.tasks) == set(tasks_of(requested.stages))
+    """Whether containers and tasks are as requested. A run that was scaled keeps the elasticity that it has."""
+    same = _has_numbers(last, requested) if last.epoch else set(last.tasks) == set(tasks_of(requested.stages))
+    return last.containers == requested.containers and same
+
+
+def _has_numbers(last: Assignment, requested: RequestedRun) -> bool:
+    """Whether a run has the stages that are requested, with as many partitions."""
+    numbers = {stage: tasks.numbers for stage, tasks in stages_with(last.tasks).items()}
+    return numbers == {stage: tasks.numbers for stage, tasks in requested.stages.items()}
 
 
 def scaled(state: CoordinatorState, stages: Stages, containers: int, owners: Mapping[str, int]) -> Assignment:
     """The assignment of the same run with another number of containers. `owners` have the tasks now."""
     last = state.assignment
     assert last is not None
+    before = {} if state.generation_running else last.before
+    return replace(moved(last, assign(stages, containers, owners), containers), before=before)
+
+
+def moved(last: Assignment, tasks: Mapping[str, int], containers: int = 0) -> Assignment:
+    """The assignment of the same run with these tasks, and maybe with another number of containers."""
+    containers = containers or last.containers
     return replace(
         last,
         generation=last.generation + 1,
         containers=containers,
-        tasks=assign(stages, containers, owners),
-        before={} if state.generation_running else last.before,
+        tasks=dict(tasks),
         epoch=last.began,
         owners=dict(last.began_with),
         most=max(last.most_containers, containers),

@@ -1,7 +1,7 @@
 """The membership of a process in a run: which container it is, which tasks it runs, and whether it was replaced."""
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
@@ -205,18 +205,10 @@ def _as_assigned(assignment: Assignment) -> Mapping[str, int]:
     return assignment.tasks
 
 
-def begin_run(
-    plan: Plan,
-    system: System,
-    containers: int,
-    until: str,
-    machine: Machine = THIS_MACHINE,
-    current: Sequence[str] = (),
-) -> str:
-    """Begin a run for containers that will be started; returns the id of the run. See `RequestedRun` for the `current`
-    tasks."""
+def begin_run(plan: Plan, system: System, containers: int, until: str, machine: Machine = THIS_MACHINE) -> str:
+    """Begin a run for containers that will be started; returns the id of the run."""
     run = machine.new_id()
-    requested = RequestedRun(stages_of(plan), containers, until, current)
+    requested = RequestedRun(stages_of(plan), containers, until)
     ends = _by_stream(_frozen_ends(plan, system, until))
     with Coordinator(system, plan.name, machine).decided(lambda state: begin(state, requested, run, ends)):
         return run
@@ -230,10 +222,9 @@ def join(
     until: str,
     machine: Machine = THIS_MACHINE,
     owners: OwnersOf = _as_assigned,
-    current: Sequence[str] = (),
 ) -> Iterator[PlaceGuard]:
     """Join the run as a container, and hold that membership while the context is open. `owners` says where the tasks
-    of a run are. A run that is begun goes on from the `current` tasks: see `RequestedRun`.
+    of a run are.
 
     A single container needs no coordinator on a system with claims where the pipeline never had several containers.
 
@@ -244,7 +235,7 @@ def join(
             if system.admin().partitions(coordinator(plan.name)) is None:
                 yield PlaceGuard(_alone(plan, system, container, until, machine.new_id()))
                 return
-    with _coordinated(plan, system, container, until, machine, owners, current) as guard:
+    with _coordinated(plan, system, container, until, machine, owners) as guard:
         yield guard
 
 
@@ -256,16 +247,10 @@ def _alone(plan: Plan, system: System, container: ContainerId, until: str, run: 
 
 @contextmanager
 def _coordinated(
-    plan: Plan,
-    system: System,
-    container: ContainerId,
-    until: str,
-    machine: Machine,
-    owners: OwnersOf,
-    current: Sequence[str],
+    plan: Plan, system: System, container: ContainerId, until: str, machine: Machine, owners: OwnersOf
 ) -> Iterator[PlaceGuard]:
     coordinator_stream = Coordinator(system, plan.name, machine)
-    run, requested = machine.new_id(), RequestedRun(stages_of(plan), container.containers, until, current)
+    run, requested = machine.new_id(), RequestedRun(stages_of(plan), container.containers, until)
     ends = _by_stream(container.ends or _frozen_ends(plan, system, until))
 
     def decide(state: CoordinatorState) -> Assignment:

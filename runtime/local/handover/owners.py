@@ -6,7 +6,7 @@ place: a task that is split, or merged with others, is replaced by the checkpoin
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from ....planner.task_assignment import TaskId
+from ....planner.task_assignment import TaskId, homes
 from ..checkpoints.checkpoint import Checkpoints
 from ..coordination.assignments import Assignment
 
@@ -18,12 +18,17 @@ def owners_of(assignment: Assignment, checkpoints: Checkpoints) -> Owners:
     """The container that has each task. A task that was handed over, split or merged says so in its checkpoint.
 
     A checkpoint is written by the container that has the task, in a transaction that no other container can write. So
-    there is one owner at each time, whatever assignments have been decided meanwhile.
+    there is one owner at each time, whatever assignments have been decided meanwhile. A run may begin while containers
+    of another one, which are not fenced yet, split tasks or merge them: the tasks are those of the checkpoints then,
+    where the assignment wants their keys.
     """
     owners = dict(assignment.began_with)
-    for task, checkpoint in checkpoints.items():
-        if checkpoint.owner is not None and checkpoint.owner[0] == assignment.run:
-            owners[task] = checkpoint.owner[1]
+    others = [task for task in checkpoints if task not in owners]
+    owners |= homes(others, assignment.began_with)
+    for task in owners:
+        owner = checkpoints[task].owner if task in checkpoints else None
+        if owner is not None and owner[0] == assignment.run:
+            owners[task] = owner[1]
     replaced = {one for tasks in _by_number(owners) for one in _replaced(tasks, checkpoints)}
     return {task: owner for task, owner in owners.items() if task not in replaced}
 
@@ -37,17 +42,20 @@ def _by_number(tasks: Iterable[str]) -> Iterable[list[TaskId]]:
 
 
 def _replaced(tasks: Collection[TaskId], checkpoints: Checkpoints) -> list[str]:
-    """Those of a number that others have taken the place of, whose checkpoints are later."""
+    """Those of a number of which another one that shares keys with them has a later checkpoint, be that one replaced as
+    well: whoever has read a part of a transaction alone does not see all that have taken its place."""
     if len({task.elasticity for task in tasks}) == 1:
         return []
-    kept: list[TaskId] = []
-    replaced = []
-    for task in sorted(tasks, key=lambda task: -_number(checkpoints, task.name)):
-        if any(one.elasticity != task.elasticity and one.shares_keys(task) for one in kept):
-            replaced.append(task.name)
-        else:
-            kept.append(task)
-    return replaced
+    ordered = sorted(tasks, key=lambda task: _number(checkpoints, task.name))
+    return [
+        task.name
+        for at, task in enumerate(ordered)
+        if any(
+            _number(checkpoints, task.name) < _number(checkpoints, later.name)
+            for later in ordered[at + 1 :]
+            if later.shares_keys(task)
+        )
+    ]
 
 
 def _number(checkpoints: Checkpoints, task: str) -> int:

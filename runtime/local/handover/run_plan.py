@@ -1,6 +1,6 @@
 """The tasks of a pipeline as a run has them: their elasticity may have changed while it ran."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from msgspec import structs
@@ -67,7 +67,7 @@ def _tasks_of(known: list[TaskId], planned: list[TaskId]) -> Iterator[TaskId]:
     yield from (task for task in planned if task.number not in numbers)
 
 
-def refuse_half_changed(plan: Plan, tasks: list[str], until: str) -> None:
+def refuse_half_changed(plan: Plan, tasks: Collection[str], until: str) -> None:
     """Raise PlanError for a run to an end of a pipeline whose elasticity is half changed: only a run until it is
     stopped goes on with the change."""
     if tasks and until != "stopped":

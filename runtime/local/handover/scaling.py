@@ -19,12 +19,12 @@ from ....planner.stream_names import coordinator
 from ....planner.task_assignment import stages_of, stages_with
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, System
-from ..coordination.assignments import Assignment, CoordinatorState, Presence, scaled
+from ..coordination.assignments import Assignment, CoordinatorState, scaled
 from ..coordination.coordinator_stream import Coordinator
 from ..coordination.exclusion import ANSWER_SECONDS
 from .checkpoint_follower import CheckpointFollower
 from .owners import owners_of, unsettled
-from .take_over import take_over
+from .take_over import gone, take_over
 
 POLL_SECONDS = 0.1
 ALIVE_SECONDS = 15.0
@@ -174,11 +174,6 @@ def _changed(plan: Plan) -> SystemProblem:
     return SystemProblem(explain(wrong, "one change at a time", "look at it, and try again", "the coordinator stream"))
 
 
-def _gone(container: int, wanted: Assignment) -> Presence:
-    """What others learn of a container that is gone: they wait no more for it to act by the assignment."""
-    return Presence(container=container, generation=wanted.generation, run=wanted.run, incarnation="", state="done")
-
-
 def _stopped(plan: Plan) -> SystemProblem:
     wrong = f"no container of pipeline {plan.name!r} runs any more, and tasks were to move"
     remedy = "start it with the number of containers that it is to have: it goes on from its last checkpoints"
@@ -244,7 +239,7 @@ class _Wait:
             if container >= self._wanted.containers:
                 with suppress(TakenOver):  # it has just started again
                     tasks = take_over(self._plan, self._system, self._wanted, container, self._machine)
-                    self._stream.write(_gone(container, self._wanted))
+                    self._stream.write(gone(container, self._wanted))
                     self._say(f"container {container} is gone: others go on with its {plural(len(tasks), 'task')}")
 
     def _too_late(self, seconds: float, left: Mapping[str, tuple[int, int]]) -> SystemProblem:

@@ -3,18 +3,24 @@
 from collections.abc import Callable, Collection, Iterable
 
 from ...process.machine import THIS_MACHINE, Machine
-from ...systems.contract import ProducingSystem
+from ...systems.contract import ProducingSystem, System
 from ..commit.contract import TaskCommit
 from ..coordination.assignments import Assignment, Presence
 from ..coordination.membership import PlaceGuard
 from ..open_tasks import TaskOpener
 from ..task import LocalTask
+from ..task_setup import TaskSetup
+from .fail_over import FailOvers
+from .heartbeats import Heartbeats
 from .owners import Future, future_of, is_whole
+from .standbys import StandbyCopies
 from .task_merges import TaskMerges
 from .warm_up import WarmUp
 
 MOVING_SECONDS = 0.05
 """The least time between two looks at the coordinator stream while tasks move."""
+STANDBY_SECONDS = 0.1
+"""The same where this container may have to take tasks over."""
 
 MakeWarmUp = Callable[[Assignment, frozenset[str], dict[str, int], Presence | None], WarmUp]
 """Takes the assignment, the tasks that the container runs, the numbers of the last commits of those that it gave away,
@@ -41,17 +47,41 @@ class TaskMoves:
     """
 
     def __init__(
-        self, guard: PlaceGuard, opener: TaskOpener, make_warm_up: MakeWarmUp, machine: Machine = THIS_MACHINE
+        self,
+        guard: PlaceGuard,
+        opener: TaskOpener,
+        make_warm_up: MakeWarmUp,
+        machine: Machine = THIS_MACHINE,
+        standbys: StandbyCopies | None = None,
+        heartbeats: Heartbeats | None = None,
+        *,
+        settled: bool = True,
     ) -> None:
+        """`settled` says that each task was where the assignment wants it as the container was opened."""
         self._guard = guard
         self._opener = opener
         self._make_warm_up = make_warm_up
         self._container = guard.membership.container
         self._assignment: Assignment | None = None
         self._warm_up: WarmUp | None = None
+        self._settled = settled
         self._parted: dict[str, int] = {}
         self._merges = TaskMerges(opener.run.plan, machine.clock)
         self._future: tuple[frozenset[str], Future] | None = None
+        self._standbys, self._heartbeats = standbys, heartbeats
+
+    def start(self) -> None:
+        """Begin to send heartbeats, and to copy the state of tasks, where there are standbys."""
+        if self._standbys is not None and self._heartbeats is not None:
+            self._standbys.start()
+            self._heartbeats.start()
+
+    @property
+    def check_seconds(self) -> float | None:
+        """The least time between two looks at the coordinator stream, where it is looked at more often than usual."""
+        if self.moving:
+            return MOVING_SECONDS
+        return None if self._standbys is None else STANDBY_SECONDS
 
     @property
     def moving(self) -> bool:
@@ -81,7 +111,8 @@ class TaskMoves:
         gained = self._opener.open_all(self._warm_up.take())
         self._follow_with(gained)
         if settled:
-            self.close()
+            self._end_warm_up()
+            self._keep_copies((*have, *gained))
         return gained
 
     def leave(self, tasks: Collection[LocalTask]) -> None:
@@ -133,20 +164,32 @@ class TaskMoves:
             return False
         return not self.moving and not self._guard.membership.stays
 
-    def close(self) -> None:
-        """End the warm-up."""
+    def close(self, *, ended: bool = False) -> None:
+        """End all that runs beside the container, which has `ended` in good order or not."""
+        if self._heartbeats is not None:
+            self._heartbeats.close(ended=ended)
+        self._end_warm_up()
+        if self._standbys is not None:
+            self._standbys.close()
+
+    def _keep_copies(self, running: Iterable[LocalTask]) -> None:
+        if self._standbys is not None and self._assignment is not None:
+            self._standbys.follow(self._assignment, [task.name for task in running])
+
+    def _end_warm_up(self) -> None:
         if self._warm_up is not None:
             self._warm_up.close()
             self._warm_up = None
 
     def _follow(self, assignment: Assignment, have: Collection[LocalTask]) -> None:
-        first = self._assignment is None and not assignment.epoch
-        self.close()
+        first = self._assignment is None and self._settled and not assignment.epoch
+        self._end_warm_up()
         self._merges.end()
         self._assignment, self._future = assignment, None
         self._follow_with(have)
         for task in have:
             task.leave_to({})  # where to was decided by the assignment before
+        self._keep_copies(have)
         if not first:  # at the begin of a run every task is where it belongs
             presence, names = self._guard.follow(assignment), frozenset(task.name for task in have)
             self._warm_up = self._make_warm_up(assignment, names, dict(self._parted), presence)
@@ -159,12 +202,27 @@ class TaskMoves:
 
 
 def task_moves(
-    guard: PlaceGuard, opener: TaskOpener, system: ProducingSystem, machine: Machine = THIS_MACHINE
+    guard: PlaceGuard, opener: TaskOpener, system: System, *, settled: bool, machine: Machine = THIS_MACHINE
 ) -> TaskMoves:
-    """The handovers of a container on a system that has changelogs."""
-    pipeline, container = opener.run.plan.name, guard.membership.container
+    """The handovers of a container on a system that has changelogs; see `TaskMoves` for `settled`."""
+    assert isinstance(system, ProducingSystem)
+    plan, settings, container = opener.run.plan, opener.run.settings, guard.membership.container
+    pipeline, run = plan.name, guard.membership.run
+    standbys, heartbeats = None, None
+    if settings.standbys:
+        standbys = StandbyCopies(system, pipeline, container, settings.standbys, opener.prepare, machine)
+        fail_overs = FailOvers(plan, system, run, container, settings.standbys, machine)
+        heartbeats = Heartbeats(
+            system, pipeline, run, container, settings.heartbeat_timeout, fail_overs.silent, fail_overs.turn, machine
+        )
 
     def make(assignment: Assignment, have: frozenset[str], parted: dict[str, int], presence: Presence | None) -> WarmUp:
-        return WarmUp(pipeline, container, assignment, system, have, opener.prepare, parted, presence, machine)
+        return WarmUp(
+            pipeline, container, assignment, system, have, prepare, parted, presence, opener.remove_others, machine
+        )
 
-    return TaskMoves(guard, opener, make, machine)
+    def prepare(task: str) -> TaskSetup:
+        copy = None if standbys is None else standbys.release(task)
+        return copy or opener.prepare(task)
+
+    return TaskMoves(guard, opener, make, machine, standbys, heartbeats, settled=settled)

@@ -1,7 +1,8 @@
 """Restores the tasks that a container is to get, in a thread, while their containers go on with them."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from queue import SimpleQueue
 from threading import Event, Thread
 
@@ -10,7 +11,7 @@ from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
 from ..checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from ..checkpoints.rescaled import rescaled
-from ..commit.restore import StoreRestorer
+from ..commit.restore import RESTS, StoreRestorer
 from ..coordination.assignments import Assignment, Presence, Readiness
 from ..coordination.coordinator_stream import Coordinator
 from ..task_setup import TaskSetup
@@ -43,7 +44,8 @@ class WarmUp:
     """Follows the checkpoints of a pipeline until each task is where the assignment wants it, and takes tasks over.
 
     `have` are the tasks that the container runs, and `prepare` opens the store of another one. `parted` are the numbers
-    of the last commits of tasks that it gave away, and `presence` says that it follows the assignment. `take` returns
+    of the last commits of tasks that it gave away, and `presence` says that it follows the assignment. `remove_others`
+    removes the stores of tasks that there are no more, given those that there are. `take` returns
     the tasks that have become this container's, each once, to the thread of the container, which closes their stores
     from then on. `close` closes those of the others.
     """
@@ -58,6 +60,7 @@ class WarmUp:
         prepare: Callable[[str], TaskSetup],
         parted: Mapping[str, int],
         presence: Presence | None,
+        remove_others: Callable[[Collection[str]], None],
         machine: Machine = THIS_MACHINE,
     ) -> None:
         self.assignment = assignment
@@ -72,6 +75,7 @@ class WarmUp:
         self._prepare = prepare
         self._parted = parted
         self._presence = presence
+        self._remove_others = remove_others
         self._incarnation = "" if presence is None else presence.incarnation
         self._machine = machine
         self._taken: SimpleQueue[Taken] = SimpleQueue()
@@ -81,7 +85,10 @@ class WarmUp:
         self._wanted: frozenset[str] = frozenset()
         self._last_took = float("inf")
         self._next_pass = 0.0
-        self._restorer = StoreRestorer(system, self._on_restore, lambda: machine.wall() / 1000, self._wait, live=True)
+        restorer = partial(
+            StoreRestorer, system, self._on_restore, lambda: machine.wall() / 1000, self._wait, live=True
+        )
+        self._restorer, self._resting_restorer = restorer(), restorer(rests=RESTS)
         self._follower: CheckpointFollower | None = None
         self._stop = Event()
         self._failure: BaseException | None = None
@@ -144,7 +151,9 @@ class WarmUp:
             raise
         except Exception as error:
             self._put_off(error)
-        self.settled = all_follow and not unsettled(self.assignment, owners) and self._stays_settled()
+        if all_follow and not unsettled(self.assignment, owners) and self._stays_settled():
+            self._remove_others(self.assignment.tasks)
+            self.settled = True
 
     def _stays_settled(self) -> bool:
         """Whether each task is where the assignment wants it by all commits until now, which may not have come yet."""
@@ -173,7 +182,7 @@ class WarmUp:
         self._wanted = wanted
         known = {task: _known(task, parts, checkpoints) for task, parts in sources.items()}
         behind = [task for task in sorted(wanted) if self._restored.get(task) != known[task]]
-        self._restorer.restore([self._setup(task) for task in behind], known)
+        self._resting_restorer.restore([self._setup(task) for task in behind], known)
         self._restored |= known
         now = self._machine.clock()
         self._next_pass = now + PASS_SECONDS

@@ -1,6 +1,7 @@
 """The store of each task: RocksDB on the local disk, or memory if the streams are in memory too."""
 
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -87,10 +88,27 @@ def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
     return _open(folders[0], settings, spare=True)
 
 
+def remove_others(plan: Plan, system: System, settings: Settings, container: int, tasks: Collection[str]) -> None:
+    """Remove the stores of a container that are of other tasks than these, which are all that there are: of those that
+    were split, or merged. What a process has open stays."""
+    home = state_folder(plan, system, settings, container)
+    kept = {folder_name(task) for task in tasks}
+    for folder in () if home is None else home.glob("*"):
+        known = any(_of_stage(stage.id).fullmatch(folder.name) for stage in plan.stages)
+        if known and without_number(folder) not in kept and _holds_store(folder):
+            with suppress(StoreLocked, OSError):  # it takes room, and does no harm
+                _open(folder, settings, spare=True).remove()
+
+
+def _of_stage(stage: str) -> re.Pattern[str]:
+    """The names of the folders of a stage's tasks."""
+    home = re.escape(folder_name(task_name(stage, 0)).removesuffix("0"))
+    return re.compile(rf"({home}\d+(?:[.]\d+[.]\d+)?)(?:{_AGAIN}\d+)?")
+
+
 def store_folders(plan: Plan, system: System, settings: Settings, stage: str) -> list[Path]:
     """The folders of a stage's stores on this machine, one for each task: the latest, if several containers had it."""
-    home = re.escape(folder_name(task_name(stage, 0)).removesuffix("0"))
-    wanted = re.compile(rf"({home}\d+(?:[.]\d+[.]\d+)?)(?:{_AGAIN}\d+)?")
+    wanted = _of_stage(stage)
     latest: dict[str, Path] = {}
     for folder in every_folder(plan, system, settings):
         if match := wanted.fullmatch(folder.name):

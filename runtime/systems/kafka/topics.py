@@ -60,6 +60,16 @@ USES: Mapping[StreamUse, TopicUse] = {
     "checkpoints": TopicUse(
         {"segment.bytes": str(8 << 20), "segment.ms": _HOUR, "message.timestamp.type": "LogAppendTime"}, _COMPACTED
     ),
+    # Of use for seconds alone.
+    "heartbeats": TopicUse(
+        {
+            "cleanup.policy": "delete",
+            "segment.bytes": str(8 << 20),
+            "segment.ms": _HOUR,
+            "retention.ms": _HOUR,
+            "message.timestamp.type": "LogAppendTime",
+        }
+    ),
 }
 
 
@@ -124,4 +134,5 @@ _WHAT: Mapping[StreamUse, str] = {
     "intermediate": "a stream between two stages",
     "changelog": "the changelog of a store",
     "checkpoints": "the stream of a pipeline's checkpoints",
+    "heartbeats": "the stream of heartbeats of containers",
 }

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from msgspec import structs
 
 from engines.sending import ProducingSystem
-from fluvial.dsl import Pipeline
+from fluvial.dsl import Pipeline, SystemProblem
 from fluvial.planner import Settings
 from fluvial.planner.plan import Plan
 from fluvial.planner.task_assignment import stages_of, stages_with
@@ -26,8 +26,9 @@ from fluvial.runtime.local.coordination.assignments import Assignment, Coordinat
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.membership import ContainerId, begin_run
 from fluvial.runtime.local.handover import warm_up
+from fluvial.runtime.local.handover.fail_over import fail_over
 from fluvial.runtime.local.handover.owners import owners_of, unsettled
-from fluvial.runtime.local.handover.run_plan import half_changed, plan_of_run
+from fluvial.runtime.local.handover.run_plan import plan_of_run
 from fluvial.runtime.local.handover.warm_up import WarmUp
 from fluvial.runtime.process.machine import THIS_MACHINE, Machine
 
@@ -50,12 +51,13 @@ class LiveContainers:
         self.pipeline = pipeline
         self.settings = structs.replace(settings, commit_interval=timedelta(0), stall_timeout=timedelta(days=9_999))
         self.plan: Plan = checked_plan(pipeline, system, self.settings)
-        current = half_changed(self.plan, checkpoints_in(system, self.plan.name))
-        self.run = begin_run(self.plan, system, containers, "stopped", current=current) if containers else ""
+        self.run = begin_run(self.plan, system, containers, "stopped") if containers else ""
         self.containers = containers
         self.alive: dict[int, tuple[Container, ExitStack, CallLoop]] = {}
         self.standing: set[int] = set()
         """Those that take no turn, since their processes are paused."""
+        self.suspected: set[int] = set()
+        """Those that were taken for dead: what they write is refused, and they die of that."""
 
     @property
     def ended(self) -> Mapping[int, Container]:
@@ -69,6 +71,7 @@ class LiveContainers:
     def start(self, number: int, id: ContainerId | None = None) -> None:
         """Start a container, in place of one that is alive."""
         self.kill(number)
+        self.suspected.discard(number)
         stack, loop = ExitStack(), CallLoop()
         id = id or ContainerId(number, self.containers, self.run)
         plan = plan_of_run(self.plan, self.system, id, "stopped", rushing()) or self.plan
@@ -115,7 +118,21 @@ class LiveContainers:
             if number < self.containers:
                 self.start(number)
             return False
-        return loop.run(_turn(container))
+        try:
+            return loop.run(_turn(container))
+        except SystemProblem:
+            if number not in self.suspected:
+                raise
+            self.kill(number)
+            if number < self.containers:  # whoever has started it starts it again
+                self.start(number)
+            return True
+
+    def suspect(self, number: int) -> None:
+        """Let others take a container for dead, which it may be or not, and take its tasks over."""
+        others = self.alive.keys() - {number}
+        if self.run and fail_over(self.plan, self.system, self._assignment().run, number, others, 1, rushing()):
+            self.suspected.add(number)
 
     def scale(self, containers: int, elasticity: int | None = None) -> None:
         """Decide that there are so many containers from now on, and maybe another elasticity."""

@@ -87,3 +87,19 @@ def test_a_commit_counts_as_seen_once_a_task_that_goes_on_from_it_is() -> None:
         "a/0-1-2": 9,
         "b/0": -1,
     }
+
+
+def test_what_a_run_began_with_does_not_come_back_where_a_split_has_been_read_in_part() -> None:
+    begun = Assignment(
+        generation=5,
+        containers=2,
+        tasks={"a/0-0-2": 0, "a/0-1-2": 1},
+        run="r",
+        until="stopped",
+        epoch=2,
+        owners={"a/0-0-2": 0, "a/0-1-2": 1},
+    )
+    merged = {"a/0": at(27, 0)}
+    assert owners_of(begun, merged) == {"a/0": 0}
+    assert owners_of(begun, {**merged, "a/0-0-2": at(28, 0)}) == {"a/0-0-2": 0}
+    assert owners_of(begun, {**merged, "a/0-0-2": at(28, 0), "a/0-1-2": at(28, 1)}) == {"a/0-0-2": 0, "a/0-1-2": 1}

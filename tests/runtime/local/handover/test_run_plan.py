@@ -14,7 +14,7 @@ from fluvial.planner import Settings
 from fluvial.planner.plan import Plan
 from fluvial.runtime import run
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint, checkpoints_in
-from fluvial.runtime.local.coordination.membership import ContainerId
+from fluvial.runtime.local.coordination.membership import ContainerId, begin_run
 from fluvial.runtime.local.handover.run_plan import half_changed, plan_of_run
 
 KEYS = [f"k{number}".encode() for number in range(12)]
@@ -108,3 +108,21 @@ def test_a_run_to_an_end_with_a_change_that_is_half_done_is_refused(system: Prod
         error, "was stopped while its elasticity changed", None, "complete", "start it once without --until"
     )
     assert not contents(system, "out")
+
+
+def test_a_run_that_begins_while_another_splits_tasks_has_those_that_there_are(system: ProducingSystem) -> None:
+    """The containers of the other are fenced as those of this one are opened, and may have committed until then."""
+    old = begun(system)
+    old.rest()
+    old.scale(1, elasticity=2)
+    with closing(LiveContainers(system, counting(), 0, Settings())) as new:  # it has looked at the checkpoints
+        while len(checkpoints_in(system, "p")) == PARTITIONS:
+            old.turn(0)
+        old.close()
+        new.run, new.containers = begin_run(new.plan, system, 1, "stopped"), 1
+        new.start(0)
+        assert all("-2" in task or task == "in/1" for task in new.tasks_of(0))
+        new.rest()
+        assert new.tasks_of(0) == ["in/0", "in/1"]
+        assert {*checkpoints_in(system, "p")} == {"in/0", "in/1"}
+    assert {one.offsets["in"] for one in checkpoints_in(system, "p").values()} == {len(KEYS) // PARTITIONS}

@@ -8,11 +8,12 @@ import pytest
 
 from engines.live_containers import LiveContainers, in_one_thread
 from engines.sending import ProducingSystem
-from engines.targets import write
+from engines.targets import contents, write
 from fluvial.dsl import Pipeline, count, unbounded
 from fluvial.planner import Settings
 from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.handover import task_merges
+from fluvial.runtime.local.input_queue import MOST_BATCHES
 from fluvial.runtime.local.task import LocalTask
 
 KEYS = [f"k{number}".encode() for number in range(12)]
@@ -82,3 +83,47 @@ def test_a_merge_that_is_taken_back_lets_all_go_on(live: LiveContainers) -> None
     live.rest()
     assert live.tasks_of(0) == ["in/0-0-2", "in/0-1-2"]
     assert {one.offsets["in"] for one in checkpoints_in(live.system, "p").values()} == {len(KEYS)}
+
+
+def joined(order: str, row: str) -> str:
+    return order + row
+
+
+def test_tasks_that_have_a_table_to_read_do_that_before_they_are_brought_together() -> None:
+    pipeline = Pipeline("p")
+    rows = pipeline.table("rows", key=str, value=str)
+    pipeline.stream("in", key=str, value=str).join(rows, joined, id="joined").send_to("out", value=str)
+    system = ProducingSystem()
+
+    def add(number: int, rows: int) -> None:
+        table = [(key, b"row", 0, ()) for key in KEYS for _ in range(rows)]
+        write(system, {"rows": [table], "in": [[(key, b"m", 0, ()) for key in KEYS for _ in range(number)]]})
+
+    add(1, 1)
+    with in_one_thread(system), closing(LiveContainers(system, pipeline, 2, Settings(elasticity=2))) as live:
+        for number in range(2):
+            live.start(number)
+        live.rest()
+        live.scale(1, elasticity=1)
+        add(5, 60)
+        live.rest()
+        assert live.tasks_of(0) == ["in/0"] or live.tasks_of(0) == ["rows/0"]
+        assert len(contents(system, "out")) == 6 * len(KEYS)
+
+
+def test_what_a_task_reads_to_come_as_far_as_others_is_bounded(live: LiveContainers) -> None:
+    write(live.system, {"in": [[(key, b"m", 0, ()) for key in KEYS * 200]]})
+    ahead, behind = tasks(live)
+    step = behind.step
+    with patch.object(behind, "step", lambda *_: False):
+        for _ in range(5):
+            live.turn(0)
+    live.scale(1, elasticity=1)
+    most = 0
+    with patch.object(behind, "step", lambda _=0: step(1)), patch.object(ahead, "step", ahead.step):
+        for _ in range(100):
+            live.turn(0)
+            most = max(most, *(len(queue._batches) for task in tasks(live) for queue in task.queues))
+    assert most <= MOST_BATCHES + 1
+    live.rest()
+    assert live.tasks_of(0) == ["in/0"]

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import count as counter
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -18,10 +19,12 @@ from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.planner.task_assignment import StageTasks, tasks_of
 from fluvial.runtime import run
+from fluvial.runtime.local import engine
 from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.coordination.assignments import Presence
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
+from fluvial.runtime.local.coordination.membership import ContainerId
 from fluvial.runtime.local.handover import checkpoint_follower, warm_up
 from fluvial.runtime.systems.partitioner import partition_of
 
@@ -414,3 +417,54 @@ def test_tasks_are_split_and_merged_with_their_state(
         settings = structs.replace(live.settings, elasticity=elasticity[-1])
         live.settings = settings
         assert counts(system, live) == Counter(f"{user} {len(elasticity) + 1}" for user in USERS)
+
+
+@pytest.mark.parametrize("before", [1, 4])
+@pytest.mark.parametrize("turns", [0, 60])
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_container_that_joins_while_tasks_are_split_joins_the_run(
+    system: ProducingSystem, number: int, turns: int, before: int
+) -> None:
+    with closing(LiveContainers(system, counting(), 0, Settings(guarantee="exactly_once"))) as live:
+        for one in range(2):
+            live.join(one)
+        live.rest()
+        if before > 1:
+            live.scale(2, elasticity=before)
+            live.rest()
+        run, prepare = live._assignment().run, engine._prepare
+        live.kill(number)
+
+        def late(*given: Any) -> Container | None:
+            """It has read which elasticity the run has, and another is decided."""
+            live.scale(2, elasticity=2)
+            live.containers = 2
+            for _ in range(turns):
+                for one in live.alive:
+                    live.turn(one)
+            return prepare(*given)
+
+        with patch.object(engine, "_prepare", late):
+            live.start(number, ContainerId(number, 0))
+        live.containers = max(2, number + 1)
+        assert live._assignment().run == run
+        live.rest()
+        tasks = sorted(task for one in live.alive for task in live.tasks_of(one))
+        assert tasks == sorted(tasks_of({"in": StageTasks(PARTITIONS, 2)}))
+        live.settings = structs.replace(live.settings, elasticity=2)
+        assert counts(system, live) == Counter(f"{user} 1" for user in USERS)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_tasks_of_the_beginning_of_a_run_do_not_come_back_while_others_are_split(
+    system: ProducingSystem, batch: int
+) -> None:
+    system.batch = batch  # whoever follows the checkpoints reads a part of each transaction
+    settings = Settings(guarantee="exactly_once", elasticity=4)
+    with closing(LiveContainers(system, counting(), 2, settings)) as live:
+        for number in range(2):
+            live.start(number)
+        for factor in (1, 4, 1, 4):
+            live.scale(2, elasticity=factor)
+            live.rest()
+        assert counts(system, live) == Counter(f"{user} 1" for user in USERS)

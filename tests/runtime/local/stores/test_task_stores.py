@@ -20,7 +20,7 @@ from fluvial.dsl import KeyedStream, Pipeline, PipelineError, SystemProblem, agg
 from fluvial.planner import Plan, Settings, plan
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.state_cache import KeyedState
-from fluvial.runtime.local.stores.task_stores import every_folder, store_for
+from fluvial.runtime.local.stores.task_stores import every_folder, remove_others, store_for
 from fluvial.runtime.state import MemoryStore, RocksStore, StoreLocked
 from fluvial.runtime.state.rocksdb import block_cache
 from fluvial.runtime.systems import open_system
@@ -210,3 +210,24 @@ def test_of_several_copies_of_a_store_the_one_that_was_written_last_is_left(tmp_
     with closing(store_for(planned, "in/0", system, settings)) as last:
         assert last.get(b"k", b"1") == b"new"
     assert len(every_folder(planned, system, settings)) == 1
+
+
+def test_the_stores_of_tasks_that_there_are_no_more_are_removed(tmp_path: Path) -> None:
+    pipeline = Pipeline("p")
+    keyed = pipeline.stream("in", value=str, key=str)
+    keyed.window(tumbling(timedelta(milliseconds=10)), count(), id="w").send_to("out")
+    planned, system = plan(pipeline), ProducingSystem()
+    settings = Settings(state_dir=str(tmp_path))
+    tasks = ["in/0", "in/0-0-2", "in/0-1-2", "in/1", "another/0-0-2"]
+    for container in (0, 1):
+        for task in tasks:
+            store_for(planned, task, system, settings, container).close()
+    with closing(store_for(planned, "in/0-1-2", system, settings, 1)):  # a process that is paused has it open
+        for container in (0, 1):
+            remove_others(planned, system, settings, container, ["in/0", "in/1"])
+    left = [f"{folder.parent.name}/{folder.name}" for folder in every_folder(planned, system, settings)]
+    of_another = "another-0.0.2"
+    assert sorted(left) == [
+        *(f"container-0/{name}" for name in (of_another, "in-0", "in-1")),
+        *(f"container-1/{name}" for name in (of_another, "in-0", "in-0.1.2", "in-1")),
+    ]

@@ -1,0 +1,169 @@
+"""The tasks of a silent container go to others, and back once it is there again."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from unittest.mock import patch
+
+import pytest
+
+from engines.live_containers import LiveContainers, in_one_thread, rushing
+from engines.sending import ProducingSystem, stores_of
+from engines.targets import contents, write
+from fluvial.dsl import Pipeline, TakenOver, count, unbounded
+from fluvial.planner import Settings
+from fluvial.planner.settings import Guarantee
+from fluvial.runtime import run
+from fluvial.runtime.local.coordination.assignments import Assignment
+from fluvial.runtime.local.handover import fail_over as module
+from fluvial.runtime.local.handover.fail_over import FailOvers, even_out, fail_over, is_uneven, without
+from fluvial.runtime.local.handover.standbys import standbys_of
+
+PARTITIONS = 6
+KEYS = [f"k{number}".encode() for number in range(24)]
+BOTH = pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+
+
+def counting() -> Pipeline:
+    pipeline = Pipeline("p")
+    counted = pipeline.stream("in", value=str, key=str).window(unbounded(), count(), id="n")
+    counted.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
+    return pipeline
+
+
+def add(system: ProducingSystem) -> None:
+    """One message of each key."""
+    write(system, {"in": [[(key, b"m", 0, ()) for key in KEYS[at::PARTITIONS]] for at in range(PARTITIONS)]})
+
+
+@pytest.fixture
+def system() -> Iterator[ProducingSystem]:
+    made = ProducingSystem()
+    add(made)
+    with in_one_thread(made):
+        yield made
+
+
+def begun(system: ProducingSystem, containers: int, guarantee: Guarantee = "exactly_once") -> LiveContainers:
+    live = LiveContainers(system, counting(), containers, Settings(guarantee=guarantee))
+    for number in range(containers):
+        live.start(number)
+    live.rest()
+    return live
+
+
+def counts(live: LiveContainers) -> Counter[str]:
+    """What is counted of each key once a run to the end has fired the windows."""
+    live.close()
+    with stores_of(live.system):
+        run(live.pipeline, system=live.system, until="end", settings=live.settings)
+    return Counter((value or b"").decode() for _, value, _, _ in contents(live.system, "out"))
+
+
+@BOTH
+def test_the_tasks_of_one_that_has_died_go_on_at_their_standbys(system: ProducingSystem, guarantee: Guarantee) -> None:
+    with closing(begun(system, 3, guarantee)) as live:
+        gone, standbys = live.tasks_of(1), standbys_of(live._assignment(), 1)
+        live.kill(1)
+        add(system)
+        live.suspect(1)
+        live.rest()
+        for task in gone:
+            assert task in live.tasks_of(standbys[task][0])
+        assert sum(len(live.tasks_of(number)) for number in (0, 2)) == PARTITIONS
+        assert counts(live) == Counter(f"{key.decode()} 2" for key in KEYS)
+
+
+@BOTH
+def test_what_one_writes_that_stood_still_is_refused(system: ProducingSystem, guarantee: Guarantee) -> None:
+    with closing(begun(system, 2, guarantee)) as live:
+        live.standing.add(1)
+        add(system)
+        live.suspect(1)
+        live.rest()
+        live.standing.clear()
+        while 1 in live.alive:  # it goes on until it commits
+            live.turn(1)
+        assert len(live.tasks_of(0)) == PARTITIONS
+        if guarantee == "exactly_once":
+            assert counts(live) == Counter(f"{key.decode()} 2" for key in KEYS)
+
+
+def test_it_is_back_without_tasks_until_they_are_evened_out(system: ProducingSystem) -> None:
+    with closing(begun(system, 2)) as live:
+        live.kill(1)
+        live.suspect(1)
+        live.rest()
+        assert not even_out(live.plan, system, live.run, rushing())  # it is not back yet
+        live.start(1)
+        live.rest()
+        assert live.tasks_of(1) == []
+        assert even_out(live.plan, system, live.run, rushing())
+        live.rest()
+        assert [len(live.tasks_of(number)) for number in (0, 1)] == [3, 3]
+        assert not even_out(live.plan, system, live.run, rushing())
+
+
+def test_one_without_tasks_is_left_alone_and_so_is_one_that_has_ended(system: ProducingSystem) -> None:
+    with closing(begun(system, 2)) as live:
+        live.kill(1)
+        assert fail_over(live.plan, system, live.run, 1, [0], 1, rushing())
+        assert not fail_over(live.plan, system, live.run, 1, [0], 1, rushing())
+        assert not fail_over(live.plan, system, "another run", 0, [1], 1, rushing())
+        assert not fail_over(live.plan, system, live.run, 0, [], 1, rushing())
+
+
+def test_those_without_a_standby_that_is_alive_go_to_whoever_has_the_fewest() -> None:
+    tasks = {f"a/{number}": number % 3 for number in range(9)}
+    last = Assignment(generation=1, containers=3, tasks=tasks, run="r", until="stopped")
+    after = without(last, 2, [0, 1], 0)
+    assert Counter(after.tasks.values()) in ({0: 5, 1: 4}, {0: 4, 1: 5})
+    assert {task for task, owner in after.tasks.items() if owner != tasks[task]} == {"a/2", "a/5", "a/8"}
+    assert (after.generation, after.began, after.began_with) == (2, 1, tasks)
+    assert without(after, 2, [0, 1], 0) == after
+
+
+def test_tasks_are_uneven_where_one_has_fewer_than_its_share() -> None:
+    last = Assignment(generation=1, containers=2, tasks={"a/0": 0, "a/1": 0}, run="r", until="stopped")
+    assert is_uneven(last)
+    assert not is_uneven(Assignment(generation=1, containers=2, tasks={"a/0": 0}, run="r", until="stopped"))
+
+
+class Calls:
+    """What the first of the containers that are alive does."""
+
+    def __init__(self, system: ProducingSystem, container: int) -> None:
+        self.done: list[str] = []
+        live = LiveContainers(system, counting(), 2, Settings())
+        self.acting = FailOvers(live.plan, system, live.run, container, 1, rushing())
+
+    def fail_over(self, *_: object) -> list[str]:
+        self.done.append("fail over")
+        return ["a/0"]
+
+    def even_out(self, *_: object) -> bool:
+        self.done.append("even out")
+        return True
+
+
+def test_the_first_of_those_that_are_alive_acts_for_all(
+    system: ProducingSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    for container, acts in ((0, True), (1, False)):
+        calls = Calls(system, container)
+        with patch.object(module, "fail_over", calls.fail_over), patch.object(module, "even_out", calls.even_out):
+            calls.acting.silent(2, [0, 1])
+            for _ in range(4):  # by a clock that is a minute later at every look
+                calls.acting.turn([0, 1])
+        assert calls.done[:1] == (["fail over"] if acts else [])
+        assert ("even out" in calls.done) == acts
+    assert "container 2 of pipeline 'p' is silent: others go on with its 1 task" in caplog.text
+
+
+def test_one_that_is_late_leaves_it_to_the_other(system: ProducingSystem) -> None:
+    def late(*_: object) -> None:
+        raise TakenOver("another process has it")
+
+    calls = Calls(system, 0)
+    with patch.object(module, "fail_over", late):
+        calls.acting.silent(2, [0, 1])

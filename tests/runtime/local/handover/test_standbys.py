@@ -1,0 +1,155 @@
+"""Warm copies of the state of tasks that other containers run."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count as counter
+
+import pytest
+
+from engines.live_containers import LiveContainers, in_one_thread
+from engines.sending import ProducingSystem
+from engines.targets import write
+from fluvial.dsl import Pipeline, SystemProblem, count, unbounded
+from fluvial.planner import Settings
+from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
+from fluvial.runtime.local.commit.restore import StoreRestorer
+from fluvial.runtime.local.coordination.assignments import Assignment
+from fluvial.runtime.local.handover import standbys
+from fluvial.runtime.local.handover.standbys import StandbyCopies, standbys_of
+from fluvial.runtime.local.task_setup import TaskSetup
+
+KEYS = [f"k{number}".encode() for number in range(12)]
+PARTITIONS = 4
+
+
+def assignment(tasks: int, containers: int) -> Assignment:
+    placed = {f"a/{number}": number % containers for number in range(tasks)}
+    return Assignment(generation=1, containers=containers, tasks=placed, run="r", until="stopped")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 5])
+def test_copies_are_in_as_many_other_containers_as_are_wanted(number: int) -> None:
+    given = assignment(12, 4)
+    found = standbys_of(given, number)
+    assert found.keys() == given.tasks.keys()
+    for task, places in found.items():
+        assert given.tasks[task] not in places
+        assert len({*places}) == len(places) == min(number, 3)
+
+
+def test_those_of_one_container_are_spread_over_the_others() -> None:
+    given = assignment(12, 4)
+    first = [places[0] for task, places in standbys_of(given, 1).items() if given.tasks[task] == 0]
+    assert sorted(first) == [1, 2, 3]
+
+
+def test_one_container_has_none() -> None:
+    assert standbys_of(assignment(2, 1), 1) == {"a/0": (), "a/1": ()}
+
+
+def counting() -> Pipeline:
+    pipeline = Pipeline("p")
+    counted = pipeline.stream("in", value=str, key=str).window(unbounded(), count(), id="n")
+    counted.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
+    return pipeline
+
+
+@pytest.fixture
+def live() -> Iterator[LiveContainers]:
+    """Two containers that have counted what there is."""
+    system = ProducingSystem()
+    write(system, {"in": [[(key, b"m", 0, ()) for key in KEYS[at::PARTITIONS]] for at in range(PARTITIONS)]})
+    with in_one_thread(system), closing(LiveContainers(system, counting(), 2, Settings())) as made:
+        for number in range(2):
+            made.start(number)
+        made.rest()
+        yield made
+
+
+def copying(live: LiveContainers, container: int) -> StandbyCopies:
+    moves = live.alive[container][0]._moves
+    assert moves is not None
+    made = StandbyCopies(live.system, "p", container, 1, moves._opener.prepare)
+    made.follow(live._assignment(), live.tasks_of(container))
+    return made
+
+
+def test_a_copy_has_the_state_of_the_last_commit(live: LiveContainers) -> None:
+    copies = copying(live, 0)
+    copies.turn()
+    theirs = live.tasks_of(1)
+    assert {*copies._copies} == {*theirs}
+    for task in theirs:
+        setup = copies.release(task)
+        assert setup is not None
+        own = live.system.store(f"1:{task}")
+        assert {*setup.store.scan(b"n")} == {*own.scan(b"n")}
+    copies.close()
+
+
+def test_what_is_given_out_is_not_copied_again_until_an_assignment_is_followed(live: LiveContainers) -> None:
+    copies, task = copying(live, 0), live.tasks_of(1)[0]
+    copies.turn()
+    assert copies.release(task) is not None
+    assert copies.release(task) is None
+    copies.turn()
+    assert task not in copies._copies
+    copies.follow(live._assignment(), live.tasks_of(0))
+    copies.turn()
+    assert task in copies._copies
+    copies.close()
+
+
+def test_a_task_that_runs_here_is_not_copied(live: LiveContainers) -> None:
+    copies = copying(live, 0)
+    copies.turn()
+    copies.follow(live._assignment(), live.tasks_of(1))  # as if they had been taken over
+    assert not copies._copies
+    copies.turn()
+    assert not copies._copies
+    copies.close()
+
+
+def test_a_copy_that_is_wanted_while_it_rests_is_given_out_as_it_is(live: LiveContainers) -> None:
+    copies, task = copying(live, 0), live.tasks_of(1)[0]
+    copies._copying = task
+    copies._given.add(task)
+    with pytest.raises(standbys._Interrupted):
+        copies._wait(0.0)
+    copies._ends()
+    assert copies.release(task) is None
+    copies.close()
+
+
+def test_what_cannot_be_copied_is_told_and_tried_again(
+    live: LiveContainers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standbys, "RETRY_SECONDS", 0.0)
+    copies = copying(live, 0)
+    prepare, failing = copies._prepare, [True]
+
+    def full(task: str) -> TaskSetup:
+        if failing:
+            failing.clear()
+            raise SystemProblem("the disk is full")
+        return prepare(task)
+
+    copies._prepare = full
+    copies._turn_safely()
+    assert "cannot copy the state of tasks, and tries again" in caplog.text
+    copies._turn_safely()
+    assert {*copies._copies} == {*live.tasks_of(1)}
+    copies.close()
+
+
+def test_a_restore_that_nobody_waits_for_rests_as_long_as_it_works(live: LiveContainers) -> None:
+    seconds, rests = counter(), list[float]()
+    moves, task = live.alive[0][0]._moves, live.tasks_of(1)[0]
+    assert moves is not None
+    for often in (0.0, 2.0):
+        setup = moves._opener.prepare(task)
+        setup.store.clear()
+        restorer = StoreRestorer(live.system, clock=lambda: next(seconds), sleep=rests.append, live=True, rests=often)
+        restorer.restore([setup], checkpoints_in(live.system, "p"))
+        assert bool(rests) == bool(often)
+    assert all(rest == 2.0 for rest in rests)
