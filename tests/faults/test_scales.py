@@ -31,9 +31,10 @@ def yard(broker: Broker, tmp_path: Path) -> Yard:
 
 
 @contextmanager
-def scaling(yard: Yard, which: str, containers: int) -> "Iterator[subprocess.Popen[str]]":
+def scaling(yard: Yard, which: str, containers: int, *words: str) -> "Iterator[subprocess.Popen[str]]":
     """`fluvial scale` to so many containers, under way; it is over at the end of the context."""
     command = [FLUVIAL, "scale", f"{yard.target}:{which}", "--system", yard.system.url, "--containers", str(containers)]
+    command += words
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, cwd=yard.folder, stdout=pipe, stderr=pipe, text=True)
     try:
@@ -87,6 +88,53 @@ def test_containers_that_are_killed_while_tasks_move_lose_nothing(
     yard.run(which, "--guarantee", guarantee)
     assert yard.missing(which) == []
     assert guarantee == "at_least_once" or yard.written() == yard.expected(which)
+
+
+@pytest.mark.parametrize(
+    ("which", "guarantee"),
+    [("sessions", "exactly_once"), ("lookups", "exactly_once"), ("sessions", "at_least_once")],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_containers_that_are_killed_while_tasks_are_split_and_merged_lose_nothing(
+    yard: Yard, which: str, guarantee: str, seed: int
+) -> None:
+    chance = random.Random(f"split {which} {guarantee} {seed}")
+    with yard.running(which, "--containers", "2", "--guarantee", guarantee) as run:
+        yard.wait_for_output()
+        for containers, elasticity in ((2, "2"), (3, "4"), (2, "1")):
+            before = generation(yard, which)
+            with scaling(yard, which, containers, "--elasticity", elasticity) as change:
+                wait_until(partial(decided, yard, which, before, change), "the change is decided", PATIENCE)
+                time.sleep(chance.uniform(0.0, 3.0))
+                found = Coordinator(yard.system, yard.pipeline(which).name).read()[0].presences
+                kill(found[chance.choice(sorted(found))])
+                ended(change, 0)
+        run.send_signal(signal.SIGTERM)
+        ended(run, 0)
+    yard.run(which, "--guarantee", guarantee)
+    assert yard.missing(which) == []
+    assert guarantee == "at_least_once" or yard.written() == yard.expected(which)
+
+
+@pytest.mark.parametrize("stands_still", [False, True])
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_standbys_go_on_with_the_tasks_of_a_container_that_is_silent(
+    yard: Yard, guarantee: str, stands_still: bool
+) -> None:
+    words = ("--containers", "2", "--guarantee", guarantee, "--standbys", "1", "--heartbeat-timeout", "1s")
+    with yard.running("sessions", *words) as run:
+        yard.wait_for_output()
+        wait_until(lambda: owners(yard, "sessions") == {0, 1}, "both have tasks", PATIENCE)
+        gone = Coordinator(yard.system, yard.pipeline("sessions").name).read()[0].presences[1]
+        kill(gone, signal.SIGSTOP if stands_still else signal.SIGKILL)
+        wait_until(lambda: owners(yard, "sessions") == {0}, "the other has its tasks", PATIENCE)
+        kill(gone, signal.SIGCONT)
+        yard.container("sessions", 1, run, gone.incarnation)
+        run.send_signal(signal.SIGTERM)
+        assert "container 1 of pipeline" in ended(run, 0)
+    yard.run("sessions", "--guarantee", guarantee)
+    assert yard.missing("sessions") == []
+    assert guarantee == "at_least_once" or yard.written() == yard.expected("sessions")
 
 
 def test_containers_that_are_started_by_their_numbers_share_a_run(yard: Yard) -> None:
