@@ -145,12 +145,12 @@ def homes(tasks: Iterable[str], before: Mapping[str, int]) -> dict[str, int]:
     known: dict[tuple[str, int], list[TaskId]] = {}
     for task in map(TaskId.parse, before):
         known.setdefault(task[:2], []).append(task)
-    found = {}
+    places = {}
     for task in map(TaskId.parse, tasks):
         had = [before[one.name] for one in known.get(task[:2], ()) if one.shares_keys(task)]
         if had:
-            found[task.name] = before.get(task.name, max(had, key=had.count))
-    return found
+            places[task.name] = before.get(task.name, max(had, key=had.count))
+    return places
 
 
 def _fill(tasks: list[TaskId], capacity: list[int], before: Mapping[str, int]) -> dict[str, int]:

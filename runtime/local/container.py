@@ -258,14 +258,14 @@ class Container:
             return False
         if self._guard is not None:
             yield self._guard.check
-        made = [commit for _, commit in ready]
+        commits = [commit for _, commit in ready]
         if self._moves is not None:
-            made = self._moves.checked(made)
-        results = yield from self._commits.commit(made)
+            commits = self._moves.checked(commits)
+        results = yield from self._commits.commit(commits)
         for (task, _), result in zip(ready, results, strict=True):
             task.committed(result)
         self._reporter.commit.add(self._clock() - began)
-        self._part_with([task for (task, _), one in zip(ready, made, strict=True) if one.successors])
+        self._part_with([task for (task, _), one in zip(ready, commits, strict=True) if one.successors])
         return True
 
     def _part_with(self, tasks: list[LocalTask]) -> None:

@@ -85,12 +85,15 @@ class TaskOpener:
         """A task that goes on from a checkpoint, of which its store has the state."""
         return self.open_all([(setup, checkpoint)])[0]
 
-    def open_all(self, tasks: Iterable[tuple[TaskSetup, Checkpoint]]) -> list[LocalTask]:
-        """Tasks that go on from their checkpoints."""
+    def open_all(self, tasks: Iterable[tuple[TaskSetup, Checkpoint]], *, taken_over: bool = False) -> list[LocalTask]:
+        """Tasks that go on from their checkpoints. Those that are `taken_over` from containers that run have processed
+        their bootstrap streams already, unless the checkpoint says otherwise."""
         starts, ends = cache(self.admin.starts), cache(self.admin.ends)  # tasks of a stage need the same offsets
         opened = []
         for setup, checkpoint in tasks:
-            queues = InputQueues(_queues(self.run.plan, setup, checkpoint, starts, ends, self.latest))
+            first = not taken_over or checkpoint.blank or checkpoint.bootstrapping
+            bootstrapped = bootstrap_streams(self.run.plan) if first else frozenset()
+            queues = InputQueues(_queues(setup, checkpoint, starts, ends, self.latest, bootstrapped))
             program = self.programs.of(setup.stage, split=setup.elasticity > 1)
             opened.append(LocalTask(self.run, program, setup, checkpoint, queues))
         return opened
@@ -216,11 +219,16 @@ def _setup(
 
 
 def _queues(
-    plan: Plan, setup: TaskSetup, checkpoint: Checkpoint, starts: OffsetsOf, ends: OffsetsOf, latest: Collection[str]
+    setup: TaskSetup,
+    checkpoint: Checkpoint,
+    starts: OffsetsOf,
+    ends: OffsetsOf,
+    latest: Collection[str],
+    bootstrapped: Collection[str],
 ) -> Iterator[InputQueue]:
     """The queues of a task's inputs, each read from its checkpoint on. Without a checkpoint an input is read from its
     start, or from its end if it is in `latest`."""
-    bootstrapped, number = bootstrap_streams(plan), setup.number
+    number = setup.number
     for stream in setup.inputs:
         begin = ends(stream) if stream in latest else starts(stream)
         until = ends(stream)[number] if stream in bootstrapped else None

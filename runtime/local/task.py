@@ -316,6 +316,7 @@ class LocalTask:
             tables=(last.tables or {}) | {id: offsets[stream] for id, stream in self._tables.items()},
             borders=self._border_schemas,
             owner=self._successors.get(self.name, self._owner),
+            bootstrapping=self.queues.bootstraps,
         )
 
     def _position(self) -> Position:

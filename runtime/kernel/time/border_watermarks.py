@@ -79,9 +79,9 @@ _decode = msgspec.msgpack.Decoder(ControlMessage).decode
 
 def control_record(control: ControlMessage, timestamp: int) -> tuple[None, None, int, tuple[tuple[str, bytes], ...]]:
     """A control message as a record: no key, no value, one header."""
-    told = msgspec.structs.astuple(control)
+    fields = msgspec.structs.astuple(control)
     # Without `parts` the bytes are those of versions that know nothing of them.
-    return None, None, timestamp, ((TRAILER_HEADER, _encode(told if control.parts else told[:-1])),)
+    return None, None, timestamp, ((TRAILER_HEADER, _encode(fields if control.parts else fields[:-1])),)
 
 
 def read_control(trailer: bytes) -> ControlMessage | None:

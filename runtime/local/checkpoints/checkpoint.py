@@ -50,6 +50,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
       the table; None in checkpoints of versions that did not store it.
     - `borders`: the schemas of the intermediate streams that the task writes.
     - `owner`: the container that has the task now, if it has got another one in a run that was scaled.
+    - `bootstrapping`: whether bootstrap streams were processed, before the other inputs.
     """
 
     version: int = VERSION
@@ -64,6 +65,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     tables: dict[str, int] | None = None
     borders: dict[str, BorderSchema] = {}
     owner: Owner | None = None
+    bootstrapping: bool = False
 
     @property
     def blank(self) -> bool:
@@ -103,8 +105,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
     position = {one.encode_name: getattr(checkpoint.position, one.name) for one in _FIELDS}
     values = structs.asdict(checkpoint) | position
     # Those that came with key buckets and handovers are left out where there are none.
-    absent = {name for name in ("writers", "owner") if not values[name]}
-    return json.encode({name: values[name] for name in (*_WRITTEN, "owner") if name not in absent})
+    absent = {name for name in ("writers", "owner", "bootstrapping") if not values[name]}
+    return json.encode({name: values[name] for name in (*_WRITTEN, "owner", "bootstrapping") if name not in absent})
 
 
 def decode(data: bytes, task: str) -> Checkpoint:

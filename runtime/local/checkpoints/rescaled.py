@@ -147,6 +147,7 @@ def _merge(sources: Sequence[Checkpoint]) -> Checkpoint:
         identities=_united(_first, [one.identities for one in sources]),
         tables=_united(min, [one.tables or {} for one in sources]),
         borders=_united(_latest_schema, [one.borders for one in sources]),
+        bootstrapping=any(one.bootstrapping for one in sources),
     )
 
 

@@ -210,8 +210,8 @@ class ChangelogCommit:
         if not owners:
             return
         replaced = [one.setup.name for one in commits if one.replaced]
-        made = rescaled([*map(TaskId.parse, replaced)], [*map(TaskId.parse, owners)], done)
-        self._send_checkpoints({task.name: replace(one, owner=owners[task.name]) for task, one in made.items()})
+        checkpoints = rescaled([*map(TaskId.parse, replaced)], [*map(TaskId.parse, owners)], done)
+        self._send_checkpoints({task.name: replace(one, owner=owners[task.name]) for task, one in checkpoints.items()})
         self._producer.send(self._stream, 0, [(task.encode(), None, self._restorer.now(), ()) for task in replaced])
 
     def checkpoints(self) -> Checkpoints:

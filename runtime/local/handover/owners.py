@@ -84,11 +84,11 @@ def unsettled(assignment: Assignment, owners: Owners) -> dict[str, tuple[int, in
     having: dict[tuple[str, int], list[TaskId]] = {}
     for tasks in _by_number(owners) if left else ():
         having[tasks[0][:2]] = tasks
-    found = {}
+    places = {}
     for task, to in left.items():
         id = TaskId.parse(task)
-        found[task] = next((owners[one.name] for one in having.get(id[:2], ()) if one.shares_keys(id)), to), to
-    return found
+        places[task] = next((owners[one.name] for one in having.get(id[:2], ()) if one.shares_keys(id)), to), to
+    return places
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class TaskMoves:
             return []
         self._warm_up.all_follow = self._guard.all_follow
         settled = self._warm_up.settled  # before the last tasks are taken, which come before it is settled
-        gained = self._opener.open_all(self._warm_up.take())
+        gained = self._opener.open_all(self._warm_up.take(), taken_over=True)
         self._follow_with(gained)
         if settled:
             self._end_warm_up()

@@ -92,10 +92,10 @@ def remove_others(plan: Plan, system: System, settings: Settings, container: int
     """Remove the stores of a container that are of other tasks than these, which are all that there are: of those that
     were split, or merged. What a process has open stays."""
     home = state_folder(plan, system, settings, container)
-    kept = {folder_name(task) for task in tasks}
+    names = {folder_name(task) for task in tasks}
     for folder in () if home is None else home.glob("*"):
         known = any(_of_stage(stage.id).fullmatch(folder.name) for stage in plan.stages)
-        if known and without_number(folder) not in kept and _holds_store(folder):
+        if known and without_number(folder) not in names and _holds_store(folder):
             with suppress(StoreLocked, OSError):  # it takes room, and does no harm
                 _open(folder, settings, spare=True).remove()
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
-from itertools import count
+from itertools import count as counter
 from unittest.mock import patch
 
 from msgspec import structs
 
 from engines.sending import ProducingSystem
-from fluvial.dsl import Pipeline, SystemProblem
+from fluvial.dsl import Pipeline, SystemProblem, count, unbounded
 from fluvial.planner import Settings
 from fluvial.planner.plan import Plan
 from fluvial.planner.task_assignment import stages_of, stages_with
@@ -37,9 +37,17 @@ QUIET_TURNS = 25
 MOST_TURNS = 20_000
 
 
+def counting() -> Pipeline:
+    """Counts the messages of each key, and writes the counts at the end."""
+    pipeline = Pipeline("p")
+    counted = pipeline.stream("in", value=str, key=str).window(unbounded(), count(), id="n")
+    counted.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
+    return pipeline
+
+
 def rushing() -> Machine:
     """A machine on which every look at the clock is a minute later: whatever is done at times is done at each turn."""
-    looks = count()
+    looks = counter()
     return replace(THIS_MACHINE, clock=lambda: next(looks) * 60.0, sleep=lambda _: None)
 
 

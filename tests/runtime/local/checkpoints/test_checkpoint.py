@@ -66,6 +66,12 @@ def test_the_container_that_a_task_was_handed_over_to_is_read_again() -> None:
     assert decode(encode(handed_over), "in/0") == handed_over
 
 
+def test_whether_bootstrap_streams_were_processed_is_read_again() -> None:
+    begun = structs.replace(CHECKPOINT, bootstrapping=True)
+    assert encode(begun) == WRITTEN[:-1] + b',"bootstrapping":true}'
+    assert decode(encode(begun), "in/0") == begun
+
+
 def test_the_tasks_that_write_a_stream_are_read_again() -> None:
     position = structs.replace(CHECKPOINT.position, writers={"mid": WritersOfStream(3, 2, 7)})
     told = structs.replace(CHECKPOINT, position=position)
@@ -90,7 +96,7 @@ def test_every_field_has_a_value_in_the_checkpoint_that_is_compared() -> None:
         for one in structs.fields(Position)
         if getattr(Position(), one.name) == getattr(CHECKPOINT.position, one.name)
     }
-    assert (own, at) == ({"version", "owner"}, {"writers"})
+    assert (own, at) == ({"version", "owner", "bootstrapping"}, {"writers"})
 
 
 def test_a_checkpoint_of_an_early_version_lacks_what_came_later() -> None:

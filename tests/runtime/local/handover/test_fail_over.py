@@ -7,10 +7,10 @@ from unittest.mock import patch
 
 import pytest
 
-from engines.live_containers import LiveContainers, in_one_thread, rushing
+from engines.live_containers import LiveContainers, counting, in_one_thread, rushing
 from engines.sending import ProducingSystem, stores_of
 from engines.targets import contents, write
-from fluvial.dsl import Pipeline, TakenOver, count, unbounded
+from fluvial.dsl import TakenOver
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
@@ -22,13 +22,6 @@ from fluvial.runtime.local.handover.standbys import standbys_of
 PARTITIONS = 6
 KEYS = [f"k{number}".encode() for number in range(24)]
 BOTH = pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-
-
-def counting() -> Pipeline:
-    pipeline = Pipeline("p")
-    counted = pipeline.stream("in", value=str, key=str).window(unbounded(), count(), id="n")
-    counted.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
-    return pipeline
 
 
 def add(system: ProducingSystem) -> None:
@@ -82,7 +75,7 @@ def test_what_one_writes_that_stood_still_is_refused(system: ProducingSystem, gu
         live.suspect(1)
         live.rest()
         live.standing.clear()
-        while 1 in live.alive:  # it goes on until it commits
+        while live.tasks_of(1):  # it goes on until it commits, and is started again
             live.turn(1)
         assert len(live.tasks_of(0)) == PARTITIONS
         if guarantee == "exactly_once":

@@ -5,11 +5,11 @@ from contextlib import closing
 
 import pytest
 
-from engines.live_containers import LiveContainers, in_one_thread, rushing
+from engines.live_containers import LiveContainers, counting, in_one_thread, rushing
 from engines.sending import ProducingSystem
 from engines.targets import contents, write
 from explained import assert_explains, error_of
-from fluvial.dsl import Pipeline, PlanError, count, unbounded
+from fluvial.dsl import PlanError
 from fluvial.planner import Settings
 from fluvial.planner.plan import Plan
 from fluvial.runtime import run
@@ -19,13 +19,6 @@ from fluvial.runtime.local.handover.run_plan import half_changed, plan_of_run
 
 KEYS = [f"k{number}".encode() for number in range(12)]
 PARTITIONS = 2
-
-
-def counting() -> Pipeline:
-    pipeline = Pipeline("p")
-    counted = pipeline.stream("in", value=str, key=str).window(unbounded(), count(), id="n")
-    counted.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
-    return pipeline
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from itertools import count as counter
 
 import pytest
 
-from engines.live_containers import LiveContainers, in_one_thread
+from engines.live_containers import LiveContainers, counting, in_one_thread
 from engines.sending import ProducingSystem
 from engines.targets import write
-from fluvial.dsl import Pipeline, SystemProblem, count, unbounded
+from fluvial.dsl import SystemProblem
 from fluvial.planner import Settings
 from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.commit.restore import StoreRestorer
@@ -45,13 +45,6 @@ def test_those_of_one_container_are_spread_over_the_others() -> None:
 
 def test_one_container_has_none() -> None:
     assert standbys_of(assignment(2, 1), 1) == {"a/0": (), "a/1": ()}
-
-
-def counting() -> Pipeline:
-    pipeline = Pipeline("p")
-    counted = pipeline.stream("in", value=str, key=str).window(unbounded(), count(), id="n")
-    counted.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
-    return pipeline
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from unittest.mock import patch
 
 import pytest
 
-from engines.live_containers import LiveContainers, in_one_thread
+from engines.live_containers import LiveContainers, counting, in_one_thread
 from engines.sending import ProducingSystem
 from engines.targets import contents, write
-from fluvial.dsl import Pipeline, count, unbounded
+from fluvial.dsl import Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.handover import task_merges
@@ -17,13 +17,6 @@ from fluvial.runtime.local.input_queue import MOST_BATCHES
 from fluvial.runtime.local.task import LocalTask
 
 KEYS = [f"k{number}".encode() for number in range(12)]
-
-
-def counting() -> Pipeline:
-    pipeline = Pipeline("p")
-    counted = pipeline.stream("in", value=str, key=str).window(unbounded(), count(), id="n")
-    counted.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
-    return pipeline
 
 
 @pytest.fixture
@@ -89,26 +82,48 @@ def joined(order: str, row: str) -> str:
     return order + row
 
 
-def test_tasks_that_have_a_table_to_read_do_that_before_they_are_brought_together() -> None:
+def with_a_table() -> Pipeline:
     pipeline = Pipeline("p")
     rows = pipeline.table("rows", key=str, value=str)
     pipeline.stream("in", key=str, value=str).join(rows, joined, id="joined").send_to("out", value=str)
+    return pipeline
+
+
+def add(system: ProducingSystem, number: int, rows: int) -> None:
+    """So many messages, and rows of the table, of each key."""
+    table = [(key, b"row", 0, ()) for key in KEYS for _ in range(rows)]
+    write(system, {"rows": [table], "in": [[(key, b"m", 0, ()) for key in KEYS for _ in range(number)]]})
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_tasks_that_have_a_table_to_read_do_that_before_they_are_brought_together(dies: bool) -> None:
     system = ProducingSystem()
-
-    def add(number: int, rows: int) -> None:
-        table = [(key, b"row", 0, ()) for key in KEYS for _ in range(rows)]
-        write(system, {"rows": [table], "in": [[(key, b"m", 0, ()) for key in KEYS for _ in range(number)]]})
-
-    add(1, 1)
-    with in_one_thread(system), closing(LiveContainers(system, pipeline, 2, Settings(elasticity=2))) as live:
+    add(system, 1, 1)
+    with in_one_thread(system), closing(LiveContainers(system, with_a_table(), 2, Settings(elasticity=2))) as live:
         for number in range(2):
             live.start(number)
         live.rest()
         live.scale(1, elasticity=1)
-        add(5, 60)
+        add(system, 5, 60)
+        if dies:
+            live.start(0)  # it reads the table first, to where it ends now
         live.rest()
-        assert live.tasks_of(0) == ["in/0"] or live.tasks_of(0) == ["rows/0"]
+        assert live.tasks_of(0) == ["rows/0"]
         assert len(contents(system, "out")) == 6 * len(KEYS)
+
+
+def test_a_task_that_goes_on_from_another_does_not_wait_for_its_table_again() -> None:
+    system = ProducingSystem()
+    add(system, 1, 1)
+    with in_one_thread(system), closing(LiveContainers(system, with_a_table(), 1, Settings())) as live:
+        live.start(0)
+        live.rest()
+        assert not checkpoints_in(system, "p")["rows/0"].bootstrapping
+        add(system, 1, 500)
+        live.scale(1, elasticity=2)
+        while len(live.tasks_of(0)) != 2 or len(contents(system, "out")) != 2 * len(KEYS):
+            live.turn(0)
+        assert all(task.queues.reached["rows"] < 500 * len(KEYS) for task in tasks(live))
 
 
 def test_what_a_task_reads_to_come_as_far_as_others_is_bounded(live: LiveContainers) -> None:

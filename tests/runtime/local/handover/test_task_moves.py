@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from msgspec import structs
 
-from engines.live_containers import LiveContainers, in_one_thread
+from engines.live_containers import LiveContainers, counting, in_one_thread
 from engines.sending import KillableStore, ProducingAdmin, ProducingSystem, stores_of
 from engines.targets import contents, write
 from fluvial.dsl import Pipeline, SystemProblem, TakenOver, count, unbounded
@@ -30,13 +30,6 @@ from fluvial.runtime.systems.partitioner import partition_of
 
 PARTITIONS = 4
 USERS = [f"user{number}" for number in range(20)]
-
-
-def counting() -> Pipeline:
-    pipeline = Pipeline("p")
-    counted = pipeline.stream("in", value=str, key=str).window(unbounded(), count(), id="n")
-    counted.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
-    return pipeline
 
 
 def add(system: ProducingSystem, at: int) -> None:
