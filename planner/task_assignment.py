@@ -126,16 +126,16 @@ def assign(stages: Stages, containers: int, before: Mapping[str, int] | None = N
     >>> assign({"clicks": StageTasks(2, elasticity=2)}, 2)
     {'clicks/0-0-2': 0, 'clicks/0-1-2': 0, 'clicks/1-0-2': 1, 'clicks/1-1-2': 1}
 
-    Tasks that others are split or merged into are where those were `before`.
+    Tasks that others are split or merged into are where those were `before`, if there is room beside tasks that stay.
 
     >>> assign({"clicks": StageTasks(2)}, 2, before={"clicks/0-0-2": 1, "clicks/0-1-2": 1, "clicks/1": 0})
     {'clicks/0': 1, 'clicks/1': 0}
     """
     assigned: dict[str, int] = {}
+    capacities = _capacities(stages, containers, before or {})
     had = homes(tasks_of(stages), before or {})
-    capacities = _capacities(stages, containers, had)
     for stage, tasks in stages.items():
-        assigned.update(_fill([*tasks.of(stage)], capacities[stage], had))
+        assigned.update(_fill([*tasks.of(stage)], capacities[stage], before or {}, had))
     return {name: assigned[name] for name in tasks_of(stages)}
 
 
@@ -153,14 +153,18 @@ def homes(tasks: Iterable[str], before: Mapping[str, int]) -> dict[str, int]:
     return places
 
 
-def _fill(tasks: list[TaskId], capacity: list[int], before: Mapping[str, int]) -> dict[str, int]:
-    """Assign tasks of one stage to their containers of `before` up to their `capacity`, the rest to free containers."""
+def _fill(
+    tasks: list[TaskId], capacity: list[int], before: Mapping[str, int], had: Mapping[str, int]
+) -> dict[str, int]:
+    """Assign tasks of one stage to their containers of `before` up to their `capacity`, others to those that `had`
+    their keys, and the rest to free containers."""
     assigned: dict[str, int] = {}
-    for task in tasks:
-        home = before.get(task.name)
-        if home is not None and home < len(capacity) and capacity[home]:
-            capacity[home] -= 1
-            assigned[task.name] = home
+    for places in (before, had):
+        for task in tasks:
+            home = places.get(task.name)
+            if task.name not in assigned and home is not None and home < len(capacity) and capacity[home]:
+                capacity[home] -= 1
+                assigned[task.name] = home
     rest = [task for task in tasks if task.name not in assigned]
     if any(task.elasticity > 1 for task in rest):
         assigned.update(_fill_together(rest, capacity, assigned))
