@@ -101,6 +101,29 @@ def stages_with(tasks: Iterable[str]) -> Stages:
     return stages
 
 
+def numbers_of(stages: Stages) -> dict[str, int]:
+    """How many numbers the tasks of each stage have: what stays when the elasticity changes."""
+    return {stage: tasks.numbers for stage, tasks in stages.items()}
+
+
+def by_number(tasks: Iterable[str]) -> dict[tuple[str, int], list[TaskId]]:
+    """The tasks of each stage and number: those that have key buckets of the same partitions."""
+    numbers: dict[tuple[str, int], list[TaskId]] = {}
+    for task in map(TaskId.parse, tasks):
+        numbers.setdefault(task[:2], []).append(task)
+    return numbers
+
+
+def is_whole(task: str, parts: Iterable[str]) -> bool:
+    """Whether these tasks, which share no keys with each other, have all the keys of a task.
+
+    >>> is_whole("clicks/0-0-2", ["clicks/0-0-4", "clicks/0-2-4"]), is_whole("clicks/0", ["clicks/0-0-2"])
+    (True, False)
+    """
+    elasticity = TaskId.parse(task).elasticity
+    return sum(elasticity / TaskId.parse(part).elasticity for part in parts) == 1
+
+
 def tasks_in(stage: PlannedStage) -> list[TaskId]:
     """The tasks of one stage; those of one number follow each other."""
     return [*StageTasks(stage.tasks, stage.elasticity).of(stage.id)]
@@ -142,9 +165,7 @@ def assign(stages: Stages, containers: int, before: Mapping[str, int] | None = N
 def homes(tasks: Iterable[str], before: Mapping[str, int]) -> dict[str, int]:
     """The container that had each of these tasks, or else the most of those that its keys were in; tasks of which none
     is known are left out."""
-    known: dict[tuple[str, int], list[TaskId]] = {}
-    for task in map(TaskId.parse, before):
-        known.setdefault(task[:2], []).append(task)
+    known = by_number(before)
     places = {}
     for task in map(TaskId.parse, tasks):
         had = [before[one.name] for one in known.get(task[:2], ()) if one.shares_keys(task)]

@@ -58,9 +58,8 @@ def scale(
     """
     valid = containers is None or (type(containers) is int and containers >= 1)
     require(valid, UsageError, f"containers={containers!r}", "a number of containers, 1 or more", "write containers=4")
-    if containers is None and elasticity is None:
-        remedy = "write containers=4, elasticity=2, or both"
-        require(False, UsageError, "scale() without containers and elasticity", "what is to change", remedy)
+    valid, remedy = containers is not None or elasticity is not None, "write containers=4, elasticity=2, or both"
+    require(valid, UsageError, "scale() without containers and elasticity", "what is to change", remedy)
     flag("scale: dry_run", dry_run)
     valid = isinstance(timeout, timedelta) and timeout > timedelta(0)
     require(valid, UsageError, f"timeout={timeout!r}", "a timedelta above 0", "write timeout=timedelta(minutes=30)")

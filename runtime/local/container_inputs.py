@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ...planner.task_assignment import TaskId
+from ...planner.task_assignment import TaskId, is_whole, task_name
 from ..kernel.key_buckets import folded, key_buckets
 from ..systems.contract import RecordBatch, StreamPartition
 from .checkpoints.checkpoint import Checkpoints
@@ -108,4 +108,5 @@ def _others(checkpoints: Checkpoints, own: Sequence[LocalTask], stream: str) -> 
 
 def _is_whole(own: Sequence[LocalTask], others: Iterable[str]) -> bool:
     """Whether these tasks have all keys of a partition."""
-    return sum(1 / TaskId.parse(name).elasticity for name in [*(task.name for task in own), *others]) == 1
+    setup = own[0].setup
+    return is_whole(task_name(setup.stage, setup.number), [*(task.name for task in own), *others])

@@ -116,8 +116,9 @@ def _own_elasticity(
             _log.warning("pipeline %r goes on with the elasticity that it was scaled to", plan.name)
         return joined, None
     if id.containers != 1:
-        if not half_changed(plan, checkpoints_in(system, plan.name)):
-            refuse_other_elasticity(plan, checkpoints_in(system, plan.name))
+        stored = checkpoints_in(system, plan.name)
+        if not half_changed(plan, stored):
+            refuse_other_elasticity(plan, stored)
         return plan, None
     return plan, change_elasticity(plan, system, settings, until, machine) if id.ends is None else None
 

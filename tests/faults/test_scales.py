@@ -4,7 +4,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -64,56 +64,49 @@ def decided(yard: Yard, which: str, before: int, change: "subprocess.Popen[str]"
     return generation(yard, which) > before
 
 
-@pytest.mark.parametrize(
+KINDS = pytest.mark.parametrize(
     ("which", "guarantee"),
     [("sessions", "exactly_once"), ("lookups", "exactly_once"), ("sessions", "at_least_once")],
 )
-@pytest.mark.parametrize("seed", range(3))
+SEEDS = pytest.mark.parametrize("seed", range(3))
+
+
+def check_kills(
+    yard: Yard, which: str, guarantee: str, chance: random.Random, changes: Sequence[tuple[int, *tuple[str, ...]]]
+) -> None:
+    """In each of these changes one of the containers is killed, and nothing is lost."""
+    with yard.running(which, "--containers", "2", "--guarantee", guarantee) as run:
+        yard.wait_for_output()
+        for containers, *words in changes:
+            before = generation(yard, which)
+            with scaling(yard, which, containers, *words) as change:
+                wait_until(partial(decided, yard, which, before, change), "the change is decided", PATIENCE)
+                time.sleep(chance.uniform(0.0, 3.0))
+                found = Coordinator(yard.system, yard.pipeline(which).name).read()[0].presences
+                kill(found[chance.choice(sorted(found))])
+                ended(change, 0)
+        run.send_signal(signal.SIGTERM)
+        ended(run, 0)
+    yard.run(which, "--guarantee", guarantee)
+    assert yard.missing(which) == []
+    assert guarantee == "at_least_once" or yard.written() == yard.expected(which)
+
+
+@KINDS
+@SEEDS
 def test_containers_that_are_killed_while_tasks_move_lose_nothing(
     yard: Yard, which: str, guarantee: str, seed: int
 ) -> None:
-    chance = random.Random(f"{which} {guarantee} {seed}")
-    with yard.running(which, "--containers", "2", "--guarantee", guarantee) as run:
-        yard.wait_for_output()
-        for containers in (3, 1, 2):
-            before = generation(yard, which)
-            with scaling(yard, which, containers) as change:
-                wait_until(partial(decided, yard, which, before, change), "the change is decided", PATIENCE)
-                time.sleep(chance.uniform(0.0, 3.0))
-                found = Coordinator(yard.system, yard.pipeline(which).name).read()[0].presences
-                kill(found[chance.choice(sorted(found))])
-                ended(change, 0)
-        run.send_signal(signal.SIGTERM)
-        ended(run, 0)
-    yard.run(which, "--guarantee", guarantee)
-    assert yard.missing(which) == []
-    assert guarantee == "at_least_once" or yard.written() == yard.expected(which)
+    check_kills(yard, which, guarantee, random.Random(f"{which} {guarantee} {seed}"), [(3,), (1,), (2,)])
 
 
-@pytest.mark.parametrize(
-    ("which", "guarantee"),
-    [("sessions", "exactly_once"), ("lookups", "exactly_once"), ("sessions", "at_least_once")],
-)
-@pytest.mark.parametrize("seed", range(3))
+@KINDS
+@SEEDS
 def test_containers_that_are_killed_while_tasks_are_split_and_merged_lose_nothing(
     yard: Yard, which: str, guarantee: str, seed: int
 ) -> None:
-    chance = random.Random(f"split {which} {guarantee} {seed}")
-    with yard.running(which, "--containers", "2", "--guarantee", guarantee) as run:
-        yard.wait_for_output()
-        for containers, elasticity in ((2, "2"), (3, "4"), (2, "1")):
-            before = generation(yard, which)
-            with scaling(yard, which, containers, "--elasticity", elasticity) as change:
-                wait_until(partial(decided, yard, which, before, change), "the change is decided", PATIENCE)
-                time.sleep(chance.uniform(0.0, 3.0))
-                found = Coordinator(yard.system, yard.pipeline(which).name).read()[0].presences
-                kill(found[chance.choice(sorted(found))])
-                ended(change, 0)
-        run.send_signal(signal.SIGTERM)
-        ended(run, 0)
-    yard.run(which, "--guarantee", guarantee)
-    assert yard.missing(which) == []
-    assert guarantee == "at_least_once" or yard.written() == yard.expected(which)
+    changes = [(2, "--elasticity", "2"), (3, "--elasticity", "4"), (2, "--elasticity", "1")]
+    check_kills(yard, which, guarantee, random.Random(f"split {which} {guarantee} {seed}"), changes)
 
 
 @pytest.mark.parametrize("stands_still", [False, True])

@@ -24,7 +24,12 @@ def plan_before(plan: Plan, stored: Checkpoints) -> Plan:
 
     Raises PlanError where a stage has another name now, or an operator is in another stage, and the elasticity is not
     the same: state is moved by one change at a time."""
-    stages = tuple(structs.replace(stage, elasticity=_elasticity_in(plan, stage, stored)) for stage in plan.stages)
+    return with_elasticity(plan, {stage.id: _elasticity_in(plan, stage, stored) for stage in plan.stages})
+
+
+def with_elasticity(plan: Plan, elasticity: Mapping[str, int]) -> Plan:
+    """The plan with this elasticity of its stages, by id: the plan itself if that is the same."""
+    stages = tuple(structs.replace(stage, elasticity=elasticity[stage.id]) for stage in plan.stages)
     return plan if stages == plan.stages else replace(plan, stages=stages)
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from ....planner.task_assignment import Stages, assign, stages_with, tasks_of
+from ....planner.task_assignment import Stages, assign, numbers_of, stages_with, tasks_of
 from ..saved_record import read_saved
 
 # Another number is refused, so containers of two versions do not share a run by misunderstanding.
@@ -231,8 +231,7 @@ def _same(last: Assignment, requested: RequestedRun) -> bool:
 
 def _has_numbers(last: Assignment, requested: RequestedRun) -> bool:
     """Whether a run has the stages that are requested, with as many partitions."""
-    numbers = {stage: tasks.numbers for stage, tasks in stages_with(last.tasks).items()}
-    return numbers == {stage: tasks.numbers for stage, tasks in requested.stages.items()}
+    return numbers_of(stages_with(last.tasks)) == numbers_of(requested.stages)
 
 
 def scaled(state: CoordinatorState, stages: Stages, containers: int, owners: Mapping[str, int]) -> Assignment:

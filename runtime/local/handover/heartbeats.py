@@ -58,7 +58,6 @@ class Heartbeats:
         on_turn: OnTurn,
         machine: Machine = THIS_MACHINE,
     ) -> None:
-        self._system = system
         self._stream = heartbeats(pipeline)
         self._own = Heartbeat(container=container, run=run)
         self._timeout = timeout.total_seconds()

@@ -6,7 +6,7 @@ place: a task that is split, or merged with others, is replaced by the checkpoin
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from ....planner.task_assignment import TaskId, homes
+from ....planner.task_assignment import TaskId, by_number, homes
 from ..checkpoints.checkpoint import Checkpoints
 from ..coordination.assignments import Assignment
 
@@ -23,22 +23,14 @@ def owners_of(assignment: Assignment, checkpoints: Checkpoints) -> Owners:
     where the assignment wants their keys.
     """
     owners = dict(assignment.began_with)
-    others = [task for task in checkpoints if task not in owners]
-    owners |= homes(others, assignment.began_with)
+    if others := [task for task in checkpoints if task not in owners]:
+        owners |= homes(others, assignment.began_with)
     for task in owners:
         owner = checkpoints[task].owner if task in checkpoints else None
         if owner is not None and owner[0] == assignment.run:
             owners[task] = owner[1]
-    replaced = {one for tasks in _by_number(owners) for one in _replaced(tasks, checkpoints)}
+    replaced = {one for tasks in by_number(owners).values() for one in _replaced(tasks, checkpoints)}
     return {task: owner for task, owner in owners.items() if task not in replaced}
-
-
-def _by_number(tasks: Iterable[str]) -> Iterable[list[TaskId]]:
-    """The tasks that have key buckets of the same partitions."""
-    numbers: dict[tuple[str, int], list[TaskId]] = {}
-    for task in map(TaskId.parse, tasks):
-        numbers.setdefault(task[:2], []).append(task)
-    return numbers.values()
 
 
 def _replaced(tasks: Collection[TaskId], checkpoints: Checkpoints) -> list[str]:
@@ -79,11 +71,9 @@ def owned_by(container: int, owners: Owners) -> frozenset[str]:
 
 def unsettled(assignment: Assignment, owners: Owners) -> dict[str, tuple[int, int]]:
     """The tasks of an assignment that are not where it wants them, or that there are not yet: the container that has
-    each, or keys of it, and the one that is to have it. A task that is about to be read is with the latter."""
+    each, or keys of it, and the one that is to have it. Where no owner of its keys is known yet, it is the same."""
     left = {task: to for task, to in assignment.tasks.items() if owners.get(task) != to}
-    having: dict[tuple[str, int], list[TaskId]] = {}
-    for tasks in _by_number(owners) if left else ():
-        having[tasks[0][:2]] = tasks
+    having = by_number(owners) if left else {}
     places = {}
     for task, to in left.items():
         id = TaskId.parse(task)
@@ -105,8 +95,8 @@ class Future:
 
 
 def future_of(assignment: Assignment, tasks: Iterable[str]) -> Future:
-    """What is to become of these tasks, which are all that share keys with those that are asked for."""
-    wanted = {group[0][:2]: group for group in _by_number(assignment.tasks)}
+    """What is to become of these tasks by an assignment. `merges` has those of them alone: see `is_whole`."""
+    wanted = by_number(assignment.tasks)
     moves: dict[str, int] = {}
     splits: dict[str, tuple[str, ...]] = {}
     merges: dict[str, tuple[str, ...]] = {}
@@ -119,9 +109,3 @@ def future_of(assignment: Assignment, tasks: Iterable[str]) -> Future:
             if news[0] != task:
                 merges[news[0].name] = (*merges.get(news[0].name, ()), task.name)
     return Future(moves, splits, merges)
-
-
-def is_whole(task: str, parts: Iterable[str]) -> bool:
-    """Whether these tasks, which share no keys, have all the keys of a task."""
-    elasticity = TaskId.parse(task).elasticity
-    return sum(elasticity / TaskId.parse(part).elasticity for part in parts) == 1

@@ -1,18 +1,16 @@
 """The tasks of a pipeline as a run has them: their elasticity may have changed while it ran."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
-
-from msgspec import structs
 
 from ....dsl.errors import PlanError
 from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ....planner.stream_names import coordinator
-from ....planner.task_assignment import Stages, TaskId, stages_of, stages_with, tasks_in
+from ....planner.task_assignment import TaskId, numbers_of, stages_of, stages_with, tasks_in
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import System
 from ..checkpoints.checkpoint import Checkpoints
+from ..checkpoints.rescaled import with_elasticity
 from ..coordination.assignments import Assignment
 from ..coordination.coordinator_stream import Coordinator
 from ..coordination.membership import ContainerId
@@ -31,21 +29,15 @@ def plan_of_run(
     if assignment is None or not _joins(assignment, container, until):
         return None
     stages = stages_with(assignment.tasks)
-    if {stage: tasks.numbers for stage, tasks in stages.items()} != {stage.id: stage.tasks for stage in plan.stages}:
+    if numbers_of(stages) != numbers_of(stages_of(plan)):
         return None
-    return with_elasticity(plan, stages)
+    return with_elasticity(plan, {stage: tasks.elasticity for stage, tasks in stages.items()})
 
 
 def _joins(assignment: Assignment, container: ContainerId, until: str) -> bool:
     if container.run:
         return assignment.run == container.run
     return container.containers != 1 and bool(assignment.epoch) and assignment.until == until == "stopped"
-
-
-def with_elasticity(plan: Plan, stages: Stages) -> Plan:
-    """The plan with the elasticity of these stages."""
-    changed = tuple(structs.replace(stage, elasticity=stages[stage.id].elasticity) for stage in plan.stages)
-    return plan if changed == plan.stages else replace(plan, stages=changed)
 
 
 def half_changed(plan: Plan, stored: Checkpoints) -> list[str]:

@@ -16,7 +16,7 @@ from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ....planner.stream_names import checkpoints as checkpoints_of
 from ....planner.stream_names import coordinator
-from ....planner.task_assignment import stages_of, stages_with
+from ....planner.task_assignment import numbers_of, stages_of, stages_with
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, System
 from ..coordination.assignments import Assignment, CoordinatorState, scaled
@@ -138,8 +138,7 @@ def _scalable(plan: Plan, system: System, state: CoordinatorState) -> Assignment
         wrong = f"the run of pipeline {plan.name!r} ends by itself, at {assignment.until!r}, and cannot be scaled"
         remedy = "wait for its end, and start it with the other number of containers"
         raise SystemProblem(explain(wrong, "a run until it is stopped", remedy, "the coordinator stream"))
-    numbers = {stage: tasks.numbers for stage, tasks in stages_with(assignment.tasks).items()}
-    if numbers != {stage.id: stage.tasks for stage in plan.stages}:
+    if numbers_of(stages_with(assignment.tasks)) != numbers_of(stages_of(plan)):
         wrong = f"the run of pipeline {plan.name!r} has other tasks than the pipeline has now"
         expected = "the pipeline and its partitions as the run has them"
         remedy = "load the version that runs"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 
+from ....planner.task_assignment import is_whole
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, System
 from ..commit.contract import TaskCommit
@@ -12,7 +13,7 @@ from ..task import LocalTask
 from ..task_setup import TaskSetup
 from .fail_over import FailOvers
 from .heartbeats import Heartbeats
-from .owners import Future, future_of, is_whole
+from .owners import Future, future_of
 from .standbys import StandbyCopies
 from .task_merges import TaskMerges
 from .warm_up import WarmUp

@@ -6,7 +6,7 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Event, Thread
 
-from ....planner.task_assignment import TaskId
+from ....planner.task_assignment import TaskId, is_whole
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
 from ..checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
@@ -16,7 +16,7 @@ from ..coordination.assignments import Assignment, Presence, Readiness
 from ..coordination.coordinator_stream import Coordinator
 from ..task_setup import TaskSetup
 from .checkpoint_follower import CheckpointFollower
-from .owners import Owners, future_of, is_whole, last_numbers, owned_by, owners_of, unsettled
+from .owners import Owners, future_of, last_numbers, owned_by, owners_of, unsettled
 
 POLL_SECONDS = 0.05
 """How long a thread waits for checkpoints before it looks around. A task that is handed over waits for that."""

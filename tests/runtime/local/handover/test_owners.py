@@ -1,8 +1,9 @@
 """Which container has a task, by the assignment and by the checkpoints."""
 
+from fluvial.planner.task_assignment import is_whole
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
 from fluvial.runtime.local.coordination.assignments import Assignment
-from fluvial.runtime.local.handover.owners import future_of, is_whole, last_numbers, owned_by, owners_of, unsettled
+from fluvial.runtime.local.handover.owners import future_of, last_numbers, owned_by, owners_of, unsettled
 
 BEGUN = Assignment(generation=3, containers=2, tasks={"a/0": 0, "a/1": 1}, run="r", until="stopped")
 SCALED = Assignment(
