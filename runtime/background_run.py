@@ -11,7 +11,8 @@ from ..dsl.pipeline import Pipeline
 from ..dsl.validation import explain, require
 from ..dsl.verb_calls import explained_call
 from ..planner.settings import Settings
-from .containers.start import HostsArguments, prepared_on_hosts
+from .autosize.autosize_options import Autosize
+from .containers.start import HostsArguments, prepared_on_hosts, refuse_without_hosts
 from .data_frames.bindings import Backfill, data_frames
 from .launch import EngineName, Until, checked_progress, prepared
 from .local.coordination.membership import ContainerId
@@ -144,12 +145,13 @@ def start(
     backfill: Backfill | None = None,
     containers: int | None = None,
     hosts: Any = None,
+    autosize: Autosize | None = None,
 ) -> RunHandle:
     """Begin to run a pipeline in a thread of its own, and return a handle on the run: to wait for it, to stop it, and
     to see how far it is.
 
-    The arguments are those of `run`; `containers` run on `hosts` alone. What `run` refuses before anything starts is
-    raised here, all later errors by the handle's `wait`.
+    The arguments are those of `run`; `containers` and `autosize` are for `hosts` alone. What `run` refuses before
+    anything starts is raised here, all later errors by the handle's `wait`.
 
     >>> streams = open_system("memory:")
     >>> streams.admin().create("words", 1)
@@ -162,8 +164,9 @@ def start(
     checked_progress(progress)
     frames = data_frames(inputs, outputs, backfill)
     if hosts is not None:
-        asked = HostsArguments(engine, until, spark, metrics, hosts, containers, bool(frames))
+        asked = HostsArguments(engine, until, spark, metrics, hosts, containers, bool(frames), autosize)
         return RunHandle(prepared_on_hosts(pipeline, system, settings, asked), pipeline, progress)
+    refuse_without_hosts(autosize)
     if containers is not None:
         wrong, remedy = (
             f"containers={containers!r} without hosts=",

@@ -9,7 +9,8 @@ from ..dsl.pipeline import Pipeline
 from ..dsl.validation import explain
 from ..dsl.verb_calls import explained_call
 from ..planner.settings import Settings
-from .containers.start import HostsArguments, prepared_on_hosts
+from .autosize.autosize_options import Autosize
+from .containers.start import HostsArguments, prepared_on_hosts, refuse_without_hosts
 from .data_frames.bindings import Backfill, data_frames
 from .launch import EngineName, Until, checked_progress, prepared
 from .local.coordination.membership import ContainerId
@@ -37,6 +38,7 @@ def run(
     container_id: int | None = None,
     containers: int | None = None,
     hosts: Any = None,
+    autosize: Autosize | None = None,
 ) -> Report:
     """Run a pipeline until it is stopped (SIGINT, SIGTERM), or up to the ends that its inputs have now.
 
@@ -54,7 +56,8 @@ def run(
     `container_id` from 0, which must be given then, and runs its share of the tasks; start one process for each. With
     `container_id` alone, on Kafka, it joins a run of any number, and takes over its share while the others run.
     With `hosts`, a SparkSession or a master's URL, this process supervises them instead: each of `containers` runs as a
-    task on that cluster, and is started again if it dies.
+    task on that cluster, and is started again if it dies. With `autosize` in place of `containers` their number, and
+    the elasticity, follow the load: see `Autosize`.
 
     Raises a `FluvialError`: `PlanError` or `UnsupportedError` before anything starts, `MessageError` for a message that
     failed under `on_error=fail()` or a function that called `sys.exit`, `SystemProblem` when the system is out of
@@ -77,8 +80,9 @@ def run(
         if container_id is not None:
             wrong = f"container_id={container_id!r} beside hosts=, which starts all containers"
             raise UsageError(explain(wrong, "one of the two", "leave out container_id="))
-        asked = HostsArguments(engine, until, spark, metrics, hosts, containers, bool(frames))
+        asked = HostsArguments(engine, until, spark, metrics, hosts, containers, bool(frames), autosize)
         return prepared_on_hosts(pipeline, system, settings, asked)(progress)
+    refuse_without_hosts(autosize)
     container = _checked_container(container_id, containers)
     return prepared(pipeline, engine, system, settings, until, spark, container, metrics, frames=frames)(progress)
 

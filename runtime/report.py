@@ -42,7 +42,8 @@ class Progress(Struct, frozen=True, kw_only=True):
     begun for it: 0 of 0 between two batches, None on the local engine and on Spark Connect. `memory` is that of the
     process in bytes, and `process` its id, if metrics are served. `facts` are the samples of all metrics. `warnings`
     and `hot_keys` are those of `Report`, so far, and `keyless` its counts. `containers` is the number that the run is
-    to have, 0 where that does not change, and `generation` counts its changes.
+    to have, 0 where that does not change, and `generation` counts its changes. `sizing` is what an autosizer has
+    decided last, and why; empty without one.
 
     >>> def show(progress: Progress) -> None:
     ...     print(f"{progress.phase}: {progress.read} read after {progress.seconds:.0f} s")
@@ -70,6 +71,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     warnings: dict[str, str] = {}
     generation: int = 0
     containers: int = 0
+    sizing: str = ""
 
 
 OnProgress = Callable[[Progress], None]

@@ -16,6 +16,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "command_line/test_reset.py": ("", SHORTER),
     "examples/conftest.py": ("one Spark session for all examples", ""),
     "faults/test_restores.py": ("notes when a changelog is read", ""),
+    "kafka/test_autosizing.py": ("", SHORTER),
     "kafka/test_input_topics.py": ("", SHORTER),
     "local_engine/test_forgetting.py": ("", SMALLER),
     "local_engine/test_input_streams.py": ("", SHORTER),

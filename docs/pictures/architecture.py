@@ -77,8 +77,8 @@ ROWS = (
     Row(
         (
             Box(
-                ("runtime/cli", "runtime/containers", "runtime/preflight", "runtime/process"),
-                ("commands, supervisor of processes, checks before a start, signals", "launch: run()"),
+                ("runtime/cli", "runtime/containers", "runtime/autosize", "runtime/preflight", "runtime/process"),
+                ("commands, supervisor of processes and their number, checks before a start, signals", "launch: run()"),
                 "edge",
             ),
         ),

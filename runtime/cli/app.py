@@ -49,6 +49,9 @@ app.command("produce")(produce_verb)
 app.command("consume")(consume_verb)
 app.command("run")(run_verb)
 
+_WITH_VALUE = {"--autosize": "--autosize=on"}
+"""Options whose value may be left out."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code. Errors go to stderr, with a traceback under `--debug`."""
@@ -56,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in command
     with forgiving_stderr():
         # Removed here, so that it may be given anywhere, and also holds for wrong options.
-        code = _run([word for word in command if word != "--debug"], debug=debug)
+        code = _run([_WITH_VALUE.get(word, word) for word in command if word != "--debug"], debug=debug)
         problem = flush_stdout()
         if problem is None or code:
             return code

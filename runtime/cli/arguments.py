@@ -61,7 +61,8 @@ _ELASTICITY = (
     "Key buckets that each task is split into: 1, 2, 4 ... 64, so that more containers than partitions have work; "
     "repeatable, with the id of a stage for that one. Default: 1. Engine local."
 )
-Elasticity = Annotated[list[str] | None, _run(metavar="[STAGE=]N", help=_ELASTICITY)]
+_RUN_ELASTICITY = f"{_ELASTICITY} With --autosize the least and the most, as 1..16."
+Elasticity = Annotated[list[str] | None, _run(metavar="[STAGE=]N|A..B", help=_RUN_ELASTICITY)]
 PlanElasticity = Annotated[list[str] | None, typer.Option("--elasticity", metavar="[STAGE=]N", help=_ELASTICITY)]
 Standbys = Annotated[
     int | None,
@@ -99,8 +100,34 @@ RunQuiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show neither prog
 _containers = partial(typer.Option, rich_help_panel="Containers")
 
 Containers = Annotated[
-    int | None,
-    _containers(metavar="N", min=1, help="Processes that share the work, on this machine if not --on another."),
+    str | None,
+    _containers(
+        metavar="N|A..B",
+        help="Processes that share the work, on this machine if not --on another; with --autosize the least and the "
+        "most.",
+    ),
+]
+Autosized = Annotated[
+    Literal["on", "advise"] | None,
+    _containers(
+        "--autosize",
+        metavar="[=advise]",
+        help="Change the number of containers, and the elasticity, with the load, or advise to. Kafka.",
+    ),
+]
+CatchUpTime = Annotated[
+    str | None,
+    _containers(metavar="DURATION", help="With --autosize: the time in which to process what waits. Default: 5min."),
+]
+Utilization = Annotated[
+    float | None,
+    _containers(
+        metavar="FRACTION",
+        help="With --autosize: the fraction of time in which a container may be busy, 0.1 to 0.95. Default: 0.7.",
+    ),
+]
+ContainerMemory = Annotated[
+    str | None, _containers(metavar="SIZE", help="With --autosize: the memory that a container may take, such as 2GB.")
 ]
 ContainerNumber = Annotated[
     int | None,

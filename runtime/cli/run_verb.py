@@ -16,6 +16,7 @@ from ..metrics.http import LOOPBACK, Address
 from ..pipeline_loader import load_pipeline
 from ..report import Report
 from . import arguments as words
+from .autosize_words import AutosizeWords, autosize_of, containers_of
 from .commands.load import Loaded
 from .commands.run import RunOptions, run_pipeline
 from .commands.streams import summary_of
@@ -54,6 +55,10 @@ class RunArguments:
     state_dir: words.RunStateDir = None
     forget_at_end: words.ForgetAtEnd = False
     containers: words.Containers = None
+    autosize: words.Autosized = None
+    catch_up: words.CatchUpTime = None
+    utilization: words.Utilization = None
+    container_memory: words.ContainerMemory = None
     container_id: words.ContainerNumber = None
     max_restarts: words.MaxRestarts = MOST_RESTARTS
     on: words.OnCluster = None
@@ -108,6 +113,8 @@ def run_verb(arguments: RunArguments) -> None:
 def run_options(arguments: RunArguments) -> RunOptions:
     """The options that the arguments of `fluvial run` mean."""
     _refuse_idle(arguments)
+    sizing = _sizing(arguments)
+    autosize = autosize_of(sizing)
     options = RunOptions(
         engine=arguments.engine,
         system=named_system(arguments.system, arguments.kafka_conf),
@@ -119,10 +126,11 @@ def run_options(arguments: RunArguments) -> RunOptions:
         append=arguments.append,
         raw=arguments.raw,
         until=arguments.until,
-        settings=_settings(arguments),
+        settings=_settings(arguments, autosized=autosize is not None),
         target=arguments.target,
         metrics=_address(arguments),
-        containers=arguments.containers,
+        containers=containers_of(sizing),
+        autosize=autosize,
         container_id=arguments.container_id,
         most_restarts=arguments.max_restarts,
         on=arguments.on,
@@ -151,7 +159,8 @@ _SERVED = {
         "append",
     ),
     "--output": ("raw",),
-    "--containers": ("max_restarts", "on"),
+    "--containers": ("max_restarts", "on", "autosize"),
+    "--autosize": ("catch_up", "utilization", "container_memory"),
     "--engine spark": ("master", *(name for name in Settings.__struct_fields__ if name.startswith("spark_"))),
 }
 """Options that mean something beside another one alone, by that one."""
@@ -164,6 +173,7 @@ def _refuse_idle(arguments: RunArguments) -> None:
         "--input": arguments.inputs,
         "--output": arguments.outputs,
         "--containers": arguments.containers,
+        "--autosize": arguments.autosize,
         "--engine spark": arguments.engine == "spark",
     }
     for needed, names in _SERVED.items():
@@ -183,11 +193,11 @@ def _reading(arguments: RunArguments) -> ReadOptions:
     )
 
 
-def _settings(arguments: RunArguments) -> Settings:
+def _settings(arguments: RunArguments, *, autosized: bool) -> Settings:
     return settings_with(
         guarantee=arguments.guarantee,
         commit_interval=_duration("--commit-interval", arguments.commit_interval),
-        elasticity=elasticity_of(arguments.elasticity or []),
+        elasticity=None if autosized else elasticity_of(arguments.elasticity or []),
         standbys=arguments.standbys,
         heartbeat_timeout=_duration("--heartbeat-timeout", arguments.heartbeat_timeout),
         intermediate_partitions=arguments.intermediate_partitions,
@@ -200,6 +210,20 @@ def _settings(arguments: RunArguments) -> Settings:
         spark_trigger_interval=_duration("--spark-trigger-interval", arguments.spark_trigger_interval),
         spark_patience=_duration("--spark-patience", arguments.spark_patience),
         spark_message_ids=arguments.spark_message_ids or None,
+    )
+
+
+def _sizing(arguments: RunArguments) -> AutosizeWords:
+    if arguments.autosize is not None and arguments.container_id is not None:
+        remedy = "leave out --container-id: with --autosize this command starts the containers"
+        raise wrong_option("--autosize", f"with --container-id {arguments.container_id}", "all containers", remedy)
+    return AutosizeWords(
+        autosize=arguments.autosize,
+        containers=arguments.containers,
+        elasticity=arguments.elasticity or [],
+        catch_up=arguments.catch_up,
+        utilization=arguments.utilization,
+        container_memory=arguments.container_memory,
     )
 
 

@@ -76,7 +76,8 @@ class KeyBucketRow(Struct, frozen=True, kw_only=True):
 
 class Overview(Struct, frozen=True, kw_only=True):
     """A run at one moment. Rates are since the overview before, or since the start if there was none. Where tasks are
-    split by key, `key_buckets` and `hot_keys` have the hottest first."""
+    split by key, `key_buckets` and `hot_keys` have the hottest first. `sizing` is what an autosizer has
+    decided last."""
 
     pipeline: str
     engine: str
@@ -86,6 +87,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     operators: tuple[OperatorRow, ...]
     key_buckets: tuple[KeyBucketRow, ...] = ()
     hot_keys: tuple[HotKey, ...] = ()
+    sizing: str = ""
 
 
 def overview(
@@ -103,6 +105,7 @@ def overview(
         operators=tuple(_operators(now, before, labels or {})),
         key_buckets=tuple(sorted(_key_buckets(now, before), key=lambda row: (-row.per_second, -row.processed))),
         hot_keys=hottest_first(key for progress in now for key in progress.hot_keys),
+        sizing=max(now, key=lambda progress: progress.generation).sizing,
     )
 
 

@@ -29,6 +29,8 @@ def screen(seen: Overview) -> RenderableType:
         _table("output, written, per second", map(_output, seen.outputs)),
         _table("operator, messages, per second, late, failed", map(_operator, seen.operators)),
     )
+    if seen.sizing:
+        shown.renderables.insert(1, Text(f"autosizer: {seen.sizing}"))
     if seen.key_buckets:
         buckets = seen.key_buckets[:MOST_HOT]
         of_all = f" ({len(buckets)} of {len(seen.key_buckets)})" * (len(buckets) < len(seen.key_buckets))

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext, redirect_stdout, suppress
+from functools import partial
 
 from msgspec import Struct, json
 from msgspec.structs import replace
@@ -18,11 +19,13 @@ from msgspec.structs import replace
 from ...dsl.errors import FluvialError, TakenOver
 from ...dsl.pipeline import Pipeline
 from ...planner.settings import Settings
+from ..autosize.load_meter import MEASURED
 from ..data_warnings.keyless import LOGGER as TABLES
 from ..data_warnings.suspicious_times import LOGGER as TIMES
 from ..launch import Until, run_container
 from ..local.coordination.membership import ContainerId
 from ..metrics.http import Address, serving
+from ..metrics.process_memory import ProcessMemory
 from ..metrics.samples import samples_of
 from ..pipeline_loader import load_pipeline
 from ..preflight.input_streams import LOGGER as STREAMS
@@ -41,7 +44,7 @@ class ChildConfig(Struct, frozen=True, kw_only=True):
 
     The pipeline is the one that `target` names, or comes along as `shipped`, on a machine that lacks its files.
     `partitions` are the partition counts of the sources at the begin of the run. A child that is restarted belongs to
-    the same run, so it reads the same partitions.
+    the same run, so it reads the same partitions. With `measured` it reports its load too.
     """
 
     target: str
@@ -54,6 +57,7 @@ class ChildConfig(Struct, frozen=True, kw_only=True):
     partitions: dict[str, int] = {}
     metrics: Address | None = None
     shipped: ShippedPlan | None = None
+    measured: bool = False
 
 
 class ChildReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,6 +87,7 @@ def main() -> int:
 def run_child(config: ChildConfig, report_to_supervisor: Callable[[ChildReport], None]) -> int:
     """Run a container. Errors are printed on stderr."""
     container = ContainerId(config.container, config.containers, config.run)
+    shown = partial(_load_of, ProcessMemory()) if config.measured else _to_be_merged
     try:
         pipeline = _pipeline(config)
         with serving(config.metrics, _print_error) as metrics:
@@ -92,7 +97,7 @@ def run_child(config: ChildConfig, report_to_supervisor: Callable[[ChildReport],
                 opened(config.system),
                 config.settings,
                 config.until,
-                lambda progress: report_to_supervisor(ChildReport(progress=_to_be_merged(progress))),
+                lambda progress: report_to_supervisor(ChildReport(progress=shown(progress))),
                 None,
                 container,
                 metrics,
@@ -120,6 +125,12 @@ def _pipeline(config: ChildConfig) -> Pipeline:
 def _to_be_merged(progress: Progress) -> Progress:
     """The part of a progress that a supervisor needs: of the samples the lags, each of which counts once."""
     return replace(progress, facts=tuple(samples_of([progress], "lag_messages")), hot_keys=())
+
+
+def _load_of(memory: ProcessMemory, progress: Progress) -> Progress:
+    """The part of a progress that a supervisor needs that changes the size of the run."""
+    facts = tuple(sample for sample in progress.facts if sample.metric in MEASURED)
+    return replace(progress, facts=facts, memory=memory.resident())
 
 
 def _print_error(line: str) -> None:

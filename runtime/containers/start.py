@@ -15,6 +15,7 @@ from ...dsl.text import plural
 from ...dsl.validation import explain, require
 from ...planner.settings import Settings
 from ...planner.task_assignment import stages_of, tasks_of
+from ..autosize.autosize_options import Autosize
 from ..kernel.calls.cancellation import refuse_running_loop
 from ..launch import Until, check_until, checked_plan, refuse_impossible
 from ..local.coordination.membership import begin_run
@@ -28,8 +29,9 @@ from ..process.standard_streams import queued_stderr
 from ..process.stop_request import Stopped
 from ..report import OnProgress, Report
 from ..systems import open_system
-from ..systems.contract import System
+from ..systems.contract import ProducingSystem, System
 from ..systems.open import opening
+from .autosizing import Autosizing, first_size, shared_processors, whole_stages
 from .child_process import ChildConfig
 from .running_child import Say, Starting
 from .supervisor import supervise
@@ -51,13 +53,18 @@ def run_containers(
     progress: OnProgress | None,
     say: Say,
     hosts: AbstractContextManager[Starting] | None = None,
+    autosize: Autosize | None = None,
 ) -> Report:
     """Begin a run, and run its containers on `hosts`, which are open as long as the run; by default as children of this
-    process.
+    process. With `autosize` the run changes its size by itself, and begins with that of the last run.
 
     A child of this process loads the target again. Each container serves metrics at a port of its own: the ports after
     that of `metrics`, or any free ones if that is 0."""
     place, plan = opening(system), checked_plan(pipeline, system, settings)
+    if autosize is not None:
+        size = first_size(plan, system, autosize)
+        containers, settings = size.containers, replace(settings, elasticity=dict(size.elasticity))
+        plan = checked_plan(pipeline, system, settings)
     idle = containers - len(tasks_of(stages_of(plan)))
     if idle > 0:
         say(f"{plural(idle, 'container')} of {containers} will be idle: there are no more tasks")
@@ -80,7 +87,12 @@ def run_containers(
             run=run,
             partitions={stream.name: stream.partitions for stream in plan.streams if stream.kind == "source"},
             metrics=None,
+            measured=autosize is not None,
         )
+        autosizing = None
+        if autosize is not None:
+            whole, processors = whole_stages(pipeline, system, settings), shared_processors(elsewhere=hosts is not None)
+            autosizing = Autosizing(plan, system, run, autosize, say, whole=whole, processors=processors)
         config_of = partial(_of_container, first, metrics)
         with queued_stderr():
             return supervise(
@@ -91,6 +103,7 @@ def run_containers(
                 progress=progress,
                 say=say,
                 starting=starting,
+                autosizing=autosizing,
             )
 
 
@@ -110,15 +123,11 @@ class HostsArguments:
     hosts: Any
     containers: int | None
     frames: bool = False
+    autosize: Autosize | None = None
 
     def checked(self) -> int:
-        """The number of containers. Raises UsageError for arguments that do not go together."""
-        if self.containers is None:
-            remedy = "pass containers=N: each takes a core, and more than there are tasks are idle"
-            raise UsageError(explain("hosts= without containers=", "the number of containers too", remedy))
-        good = type(self.containers) is int and self.containers >= 1
-        wrong = f"containers={self.containers!r}"
-        require(good, UsageError, wrong, "a number of containers, 1 or more", "write containers=4")
+        """The number of containers at first. Raises UsageError for arguments that do not go together."""
+        containers = self._containers()
         check_until(self.until)
         if self.frames:
             wrong = "inputs= or outputs= beside hosts=: DataFrames are for the engine 'spark'"
@@ -132,6 +141,18 @@ class HostsArguments:
                 "use fluvial run --on URL --metrics-port N --metrics-host 0.0.0.0, with which each container serves it"
             )
             raise UsageError(explain(wrong, "metrics= for a run in this process", remedy))
+        return containers
+
+    def _containers(self) -> int:
+        if isinstance(self.autosize, Autosize):
+            wrong = f"containers={self.containers!r} beside autosize=, which has the least and the most"
+            require(self.containers is None, UsageError, wrong, "one of the two", "leave out containers=")
+            return self.autosize.containers[0]
+        if self.containers is None:
+            remedy = "pass containers=N: each takes a core, and more than there are tasks are idle"
+            raise UsageError(explain("hosts= without containers=", "the number of containers too", remedy))
+        valid, wrong = type(self.containers) is int and self.containers >= 1, f"containers={self.containers!r}"
+        require(valid, UsageError, wrong, "a number of containers, 1 or more", "write containers=4")
         return self.containers
 
 
@@ -141,6 +162,7 @@ def prepared_on_hosts(
     """Check a run whose containers are to run on a cluster. Returns the function that runs it."""
     containers, settings = asked.checked(), Settings() if settings is None else settings
     streams = open_system(system)
+    check_autosize(streams, asked.until, asked.autosize)
     refuse_on_cluster(asked.engine, streams, f"hosts={asked.hosts!r}")
     refuse_impossible(pipeline, "local", streams, settings, {})
     hosts = on_spark(asked.hosts, pipeline, settings, say_on_stderr, "hosts")
@@ -159,6 +181,7 @@ def prepared_on_hosts(
             progress=progress,
             say=say_on_stderr,
             hosts=hosts,
+            autosize=asked.autosize,
         )
 
     return run_prepared
@@ -178,6 +201,26 @@ def on_spark(
     check_session(spark, argument)
     check_reachable(spark)
     return spark_hosts(spark, argument, pipeline, settings, say)
+
+
+def refuse_without_hosts(autosize: object) -> None:
+    """Refuse `autosize=` for a run in this process."""
+    if autosize is not None:
+        wrong, expected = f"autosize={autosize!r} without hosts=", "a cluster that the containers run on"
+        raise UsageError(explain(wrong, expected, "pass hosts=, or use fluvial run --autosize"))
+
+
+def check_autosize(system: System, until: Until, autosize: object) -> None:
+    """Refuse a run that is to change its size where it cannot."""
+    if autosize is None:
+        return
+    valid, wrong = isinstance(autosize, Autosize), f"autosize={autosize!r}"
+    require(valid, UsageError, wrong, "an Autosize, or None", "write autosize=Autosize(containers=(1, 8))")
+    if not isinstance(system, ProducingSystem) or until != "stopped":
+        wrong = f"a run on {system.url} until {until!r} cannot change its size while it goes on"
+        expected = 'a run on Kafka until it is "stopped"'
+        remedy = "leave out --autosize, or autosize=, and name the number of containers"
+        raise UnsupportedError(explain(wrong, expected, remedy))
 
 
 def say_on_stderr(line: str) -> None:

@@ -24,6 +24,7 @@ from ..process.run_control import RUN_CONTROL, RunControl
 from ..process.signals import ENDED, KILL_SECONDS
 from ..process.stop_request import REPEATED_SECONDS
 from ..report import OnProgress, Progress, Report, sums
+from .autosizing import Autosizing
 from .child_process import ChildConfig, ChildReport
 from .merged_reports import merged_progress, merged_report
 from .restart_policy import RestartPolicy
@@ -52,10 +53,11 @@ def supervise(
     progress: OnProgress | None,
     say: Say,
     starting: Starting | None = None,
+    autosizing: Autosizing | None = None,
 ) -> Report:
     """Run so many containers until all have ended, or until SIGINT or SIGTERM. A run that is scaled gets more of them,
     or fewer. `say` gets the lines that they print on stderr. `starting` gives what starts them while it is open; by
-    default they are children of this process.
+    default they are children of this process. `autosizing` changes the size of the run.
 
     Raises `ContainerFailed` for the first one that a restart cannot help, once the others have stopped; or the error
     with which what starts them gives up.
@@ -63,7 +65,10 @@ def supervise(
 
     async def run() -> Report:
         async with starting or nullcontext(start_child) as start:
-            return await Supervisor(pipeline, containers, config_of, most_restarts, progress, say, start=start).run()
+            supervisor = Supervisor(
+                pipeline, containers, config_of, most_restarts, progress, say, start=start, autosizing=autosizing
+            )
+            return await supervisor.run()
 
     require_descriptors_of_loop()
     return asyncio.run(run())
@@ -145,6 +150,7 @@ class Supervisor:
         say: Say,
         machine: Machine = THIS_MACHINE,
         start: Start = start_child,
+        autosizing: Autosizing | None = None,
     ) -> None:
         self._pipeline = pipeline.name
         self._config_of = config_of
@@ -156,6 +162,7 @@ class Supervisor:
         self._progress = progress
         self._say = say
         self._start = start
+        self._autosizing = autosizing
         self._clock = machine.clock
         self._started = machine.clock()
         self._stop = asyncio.Event()
@@ -170,6 +177,8 @@ class Supervisor:
         stopping = asyncio.create_task(self._stop_on_request(RUN_CONTROL.get()))
         with self._signals():
             try:
+                if self._autosizing is not None:
+                    self._autosizing.start()
                 self._start_missing()
                 while waits := [run for run in self._runs.values() if not run.done()]:
                     ended, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -178,6 +187,8 @@ class Supervisor:
                 reporting.cancel()
                 stopping.cancel()
                 await self._kill_all()
+                if self._autosizing is not None:
+                    self._autosizing.close()
                 self._warn_of_keyless()
         if reporting.done() and not reporting.cancelled() and (error := reporting.exception()) is not None:
             raise error
@@ -233,6 +244,8 @@ class Supervisor:
         child.receive(line, self._clock())
         if line.progress is not None:
             self._scale(line.progress.generation, line.progress.containers)
+            if self._autosizing is not None:
+                self._autosizing.add(line.progress)
         report = line.progress or line.report
         for subject, text in report.warnings.items() if report is not None else ():
             if subject not in self._warnings:
@@ -331,6 +344,8 @@ class Supervisor:
         if not self._stop.is_set():
             asyncio.get_running_loop().call_later(KILL_SECONDS, self._kill_overdue)
         self._stop.set()
+        if self._autosizing is not None:
+            self._autosizing.stop()
         for child in self._children:
             if child.alive and child.process is not None:
                 child.process.send_signal(number)

@@ -23,7 +23,7 @@ from .handover.task_moves import TaskMoves
 from .observe.input_counts import InputCounts
 from .observe.progress import ProgressReporter, report_of
 from .open_tasks import ordered
-from .slices import SLICE_SECONDS, Slice
+from .slices import SLICE, SLICE_SECONDS, Slice
 from .task import LocalTask
 
 IDLE_SECONDS = 0.005
@@ -175,13 +175,12 @@ class Container:
         return moved
 
     def _step(self, task: LocalTask) -> bool:
-        """Let a task process messages: a short slice while asynchronous calls are in flight."""
-        if not (self._sliced and self._calling()):
-            return task.step()
+        """Let a task process a slice of its messages, short enough that others, commits and reports are not late."""
         own = self._slices[task.name]
         began, processed = self._clock(), task.queues.processed
-        moved = task.step(own.messages)
-        own.took(task.queues.processed - processed, self._clock() - began)
+        if moved := task.step(own.messages if self._sliced else SLICE):
+            task.busy_seconds += (took := self._clock() - began)
+            own.took(task.queues.processed - processed, took)
         return moved
 
     def _set_clocks(self) -> None:
@@ -396,5 +395,4 @@ class Container:
             self._clock() - self._started,
             self._reporter,
             resumed=self._resumed,
-            hot_keys=self._counts.hot_keys(),
         )

@@ -1,12 +1,12 @@
-"""How many messages a task processes before it yields to the event loop, and before it looks at the size of its state.
-While calls are in flight the first number is adapted to a fixed duration."""
+"""How many messages a task processes before the other tasks of its container go on, and before it looks at the size of
+its state. The first number is adapted to a fixed duration."""
 
 from ..kernel.task_state import EIGHTH
 
 SLICE = 5000
 """The most messages that a task processes before the next task runs."""
 SLICE_SECONDS = 0.05
-"""The intended duration of a slice while calls are in flight; one message may take longer."""
+"""The intended duration of a slice; one message may take longer."""
 _FIRST = 100  # few, since nothing is known yet of how long a message takes; it doubles from slice to slice
 
 
@@ -17,10 +17,11 @@ class Slice:
         self.messages = _FIRST
 
     def took(self, messages: int, seconds: float) -> None:
-        """Adapt the slice after `messages` were processed in `seconds`. It at most doubles."""
+        """Adapt the slice after `messages` were processed in `seconds`. It at most doubles, and few messages that
+        were there do not make it smaller."""
         if messages:
             fit = SLICE if seconds <= 0 else int(messages * SLICE_SECONDS / seconds)
-            self.messages = max(1, min(fit, 2 * messages, SLICE))
+            self.messages = max(1, min(fit, 2 * max(messages, self.messages), SLICE))
 
 
 class StateSlice:

@@ -92,6 +92,8 @@ class LocalTask:
         self._borders = BorderProgress(run.plan, stage, self._work.progress, self._control)
         self.generation = run.generation
         """That of the last assignment that the container follows."""
+        self.busy_seconds = 0.0
+        """The time in which it processed messages, which the container updates."""
         self._commits = 0
         self._resumed = False
         moved = checkpoint.owner is not None and checkpoint.owner[0] == run.id
@@ -345,7 +347,7 @@ class LocalTask:
     def metrics(self) -> TaskMetrics:
         """The figures of this moment, with the offsets of the last commit beside those that were read since."""
         commits = CommitMetrics(self._commits, self._last.offsets, self._staged.size)
-        return self.view.metrics(commits, self._router.written)
+        return self.view.metrics(commits, self._router.written, self.busy_seconds)
 
 
 def writers_of(plan: Plan, stage: str) -> dict[str, StageTasks]:

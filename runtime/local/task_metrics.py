@@ -67,8 +67,9 @@ class TaskMetrics:
     """The metrics of a task at one moment.
 
     `watermark` is the least of its inputs, `highs` are the largest timestamps of its sources; in ms since epoch.
-    `in_flight` counts messages in flight, `calls` the asynchronous calls in flight, by operator. The other counts are
-    of messages since the start of the task: those that each operator was `given`, those that were `late`, `failed`, or
+    `busy_seconds` is the time in which it processed messages, functions that block included. `in_flight` counts
+    messages in flight, `calls` the asynchronous calls in flight, by operator, of `most_calls`. The other counts are of
+    messages since the start of the task: those that each operator was `given`, those that were `late`, `failed`, or
     had no key for a table, by operator; and those that were `written`, by stream or by sink.
     """
 
@@ -77,8 +78,10 @@ class TaskMetrics:
     inputs: tuple[InputMetrics, ...]
     watermark: int
     highs: Mapping[str, int]
+    busy_seconds: float
     in_flight: int
     calls: Mapping[str, int]
+    most_calls: Mapping[str, int]
     given: Mapping[str, int]
     late: Mapping[str, int]
     failed: Mapping[str, int]
@@ -103,9 +106,11 @@ def task_samples(plan: Plan, task: TaskMetrics, lags: Mapping[StreamPartition, i
     where = (task.stage, task.name)
     for one in task.inputs:
         yield from _input_samples(one, where, lags)
+    yield Sample("task_busy_seconds", task.busy_seconds, where)
     yield Sample("messages_in_flight", task.in_flight, where)
     for id, calls in task.calls.items():
         yield Sample("calls_in_flight", calls, (*where, id))
+        yield Sample("most_calls_in_flight", task.most_calls[id], (*where, id))
     yield from operator_samples(plan, where, task.given, task.late, task.failed, task.keyless)
     for stream, number in task.written.items():
         yield Sample("messages_written", number, (*where, stream))

@@ -69,7 +69,7 @@ class TaskView:
         idle = self._work.idle_sources.next_due()
         return ClockSchedule(watermarks.clock_users.next_due(), idle, waits=watermarks.next_fire[0] < END)
 
-    def metrics(self, commits: CommitMetrics, written: Mapping[str, int]) -> TaskMetrics:
+    def metrics(self, commits: CommitMetrics, written: Mapping[str, int], busy_seconds: float) -> TaskMetrics:
         """The metrics of the task now. `written` has the counts of its outputs, by stream or sink."""
         work = self._work
         watermarks = work.inputs.watermarks()
@@ -80,7 +80,9 @@ class TaskView:
             watermark=work.inputs.watermark(),
             highs=dict(work.inputs.highs),
             in_flight=len(work.tracker),
+            busy_seconds=busy_seconds,
             calls={id: pool.in_flight for id, pool in work.pools.items()},
+            most_calls={id: pool.most_in_flight for id, pool in work.pools.items()},
             given=work.input_counts,
             late=dict(work.counts.late),
             failed=dict(work.failures.counts),

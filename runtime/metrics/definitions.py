@@ -81,6 +81,16 @@ METRICS: tuple[MetricDefinition, ...] = (
     ),
     MetricDefinition("calls_in_flight", "gauge", _OPERATOR, _LOCAL, "Asynchronous calls in flight."),
     MetricDefinition(
+        "most_calls_in_flight", "gauge", _OPERATOR, _LOCAL, "Asynchronous calls that may be in flight at once."
+    ),
+    MetricDefinition(
+        "task_busy_seconds",
+        "counter",
+        _TASK,
+        _LOCAL,
+        "Time in which a task processed messages, functions that block included.",
+    ),
+    MetricDefinition(
         "messages_written", "counter", _STREAM, _BOTH, "Messages written to a stream, or to the sink of that name."
     ),
     MetricDefinition("operator_messages", "counter", _OPERATOR, _BOTH, "Messages that an operator was given."),
@@ -127,8 +137,23 @@ METRICS: tuple[MetricDefinition, ...] = (
         _LOCAL,
         "Time that checkpoints and state took to be split or merged before the run; where that was done.",
     ),
+    MetricDefinition(
+        "autosizer_containers",
+        "gauge",
+        _RUN,
+        _LOCAL,
+        "Containers that the autosizer has decided on.",
+    ),
+    MetricDefinition(
+        "autosizer_elasticity",
+        "gauge",
+        ("stage",),
+        _LOCAL,
+        "Key buckets of each task of a stage that the autosizer has decided on.",
+    ),
     MetricDefinition("uptime_seconds", "gauge", _RUN, _BOTH, "Time since the run began."),
     MetricDefinition("event_loop_busy_seconds", "counter", _RUN, _LOCAL, "Time in which the event loop was busy."),
+    MetricDefinition("processor_seconds", "counter", _RUN, _LOCAL, "Processor time that the process took in the run."),
 )
 
 BY_NAME: Mapping[str, MetricDefinition] = {metric.name: metric for metric in METRICS}

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from ...dsl.errors import FluvialError, UsageError
@@ -25,9 +25,9 @@ from .collector import ProgressCollector
 from .connections import TEXT, Answer, BoundedServer, Limits, serve_at
 from .endpoints import announced
 from .health import Health
+from .process_memory import ProcessMemory
 
 LOOPBACK = "127.0.0.1"
-MEMORY = "process_resident_memory_bytes"
 JSON = "application/json"
 CLOSE_SECONDS = 0.05
 """The longest time that closing takes."""
@@ -128,7 +128,7 @@ class Metrics:
         self._health = Health()
         self._latest: Progress | None = None
         self._registry = CollectorRegistry()
-        self._process = ProcessCollector(registry=self._registry)
+        self._memory = ProcessMemory(self._registry)
         self._registry.register(ProgressCollector(lambda: self._latest))
         self._answers: Mapping[str, Callable[[str], Answer]] = {
             "/metrics": self._metrics,
@@ -173,7 +173,7 @@ class Metrics:
 
     def look(self, progress: Progress) -> None:
         """Update with the progress of a run."""
-        self._latest = msgspec.structs.replace(progress, memory=_resident(self._process), process=os.getpid())
+        self._latest = msgspec.structs.replace(progress, memory=self._memory.resident(), process=os.getpid())
         self._health.update(progress, self._clock())
 
     def __enter__(self) -> Self:
@@ -282,13 +282,6 @@ def _acquired(permits: threading.Semaphore, seconds: float) -> Iterator[None]:
 
 
 _EARLY: Answer = (503, TEXT, b"the run has not begun\n")
-
-
-def _resident(process: ProcessCollector) -> int | None:
-    """Resident memory of this process in bytes; None where the operating system does not report it."""
-    values = (sample.value for family in process.collect() for sample in family.samples if sample.name == MEMORY)
-    resident = next(values, None)
-    return None if resident is None else int(resident)
 
 
 def _limit(query: str) -> int | None:

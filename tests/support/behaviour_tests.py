@@ -123,15 +123,14 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/runtime/local/commit/test_changelog_commit.py",
         "tests/local_engine/test_forgetting.py",
     ),
+    "runtime/autosize/run_load.py": ("tests/runtime/autosize/test_task_needs.py",),
+    "runtime/metrics/process_memory.py": ("tests/runtime/metrics/test_http.py",),
+    "runtime/local/observe/size_progress.py": ("tests/runtime/local/observe/test_progress.py",),
     "runtime/local/commit/restore.py": (
         "tests/runtime/local/commit/test_changelog_commit.py",
         "tests/runtime/local/handover/test_task_moves.py",
     ),
     "runtime/local/coordination/assignments.py": ("tests/runtime/local/coordination/test_membership.py",),
-    "runtime/local/coordination/wait_messages.py": (
-        "tests/runtime/local/coordination/test_membership.py",
-        "tests/local_engine/test_stalls.py",
-    ),
     "runtime/local/handover/checkpoint_follower.py": ("tests/runtime/local/handover/test_task_moves.py",),
     "runtime/local/handover/take_over.py": ("tests/runtime/local/handover/test_scaling.py",),
     "runtime/local/handover/warm_up.py": ("tests/runtime/local/handover/test_task_moves.py",),

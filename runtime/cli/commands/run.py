@@ -17,8 +17,9 @@ from ....dsl.validation import explain
 from ....planner.planner import plan
 from ....planner.settings import Settings
 from ....planner.type_inference import flows, written_flow
+from ...autosize.autosize_options import Autosize
 from ...containers.running_child import Starting
-from ...containers.start import MOST_RESTARTS, on_spark, refuse_on_cluster, run_containers
+from ...containers.start import MOST_RESTARTS, check_autosize, on_spark, refuse_on_cluster, run_containers
 from ...files import STANDARD, OutputProblem, ReadOptions, Render, json_of_bytes, json_of_type, open_output
 from ...foreground_run import run
 from ...launch import EngineName, Until, check_containers, check_joining, refuse_impossible
@@ -42,7 +43,7 @@ class RunOptions:
     there are inputs, else "stopped".
 
     With `containers` all of them run, as child processes that load `target`, or with `on` as tasks of the Spark cluster
-    with this master; with `container_id` only that one runs."""
+    with this master; with `container_id` only that one runs. With `autosize` their number follows the load."""
 
     engine: EngineName = "local"
     system: System | None = None
@@ -57,6 +58,7 @@ class RunOptions:
     settings: Settings = field(default_factory=Settings)
     target: str = ""
     containers: int | None = None
+    autosize: Autosize | None = None
     container_id: int | None = None
     most_restarts: int = MOST_RESTARTS
     on: str | None = None
@@ -72,7 +74,7 @@ class RunOptions:
     @property
     def supervises(self) -> bool:
         """Whether the run starts its containers, in other processes than this one."""
-        if self.on is not None:
+        if self.on is not None or self.autosize is not None:
             return True
         # With one on Kafka, too: such a run can get more of them.
         scalable = self.stops == "stopped" and isinstance(self.system, ProducingSystem)
@@ -95,6 +97,7 @@ def run_pipeline(
     _spark_arguments(options)
     check_requirements(options.engine, at=f"--engine {options.engine}")
     with serving(None if options.supervises else options.metrics, say) as metrics, _system(options) as system:
+        check_autosize(system, options.stops, options.autosize)
         hosts = None if options.on is None else _hosts(options.on, pipeline, system, options, say)
         check_containers(options.engine, system, options.containers or 1)
         if options.containers is None and options.container_id is not None:
@@ -133,6 +136,7 @@ def _run(
             progress=progress,
             say=say,
             hosts=hosts,
+            autosize=options.autosize,
         )
     return run(
         pipeline,

@@ -133,7 +133,7 @@ class CallPool:
         gate: Gate | None = None,
     ) -> None:
         self._fn: Callable[[Any], Awaitable[Iterable[Any]]] = call.fn
-        self._limit = call.max_in_flight
+        self.most_in_flight = call.max_in_flight
         self._retry = call.retry or Retry(attempts=1)
         self._order = _QUEUE_KEYS[call.order]
         self._deliver = deliver
@@ -153,7 +153,7 @@ class CallPool:
     @property
     def capacity(self) -> int:
         """How many more calls may be submitted now. The queue holds as many calls as may run."""
-        return max(0, 2 * self._limit - self.outstanding)
+        return max(0, 2 * self.most_in_flight - self.outstanding)
 
     def submit(self, call: Call) -> None:
         """Queue a call, and start a worker for it if all workers are busy and there may be more."""
@@ -163,7 +163,7 @@ class CallPool:
             self._queues.setdefault(queue_key, deque()).append(call)
         self._waiting.append(call)
         # A worker that is not running a call will take this one. If all are, start another worker.
-        if self.in_flight == len(self._workers) < self._limit:
+        if self.in_flight == len(self._workers) < self.most_in_flight:
             self._start(self._work())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -174,7 +174,7 @@ class CallPool:
 
     async def _work(self) -> None:
         worker = cast("asyncio.Task[None]", asyncio.current_task())
-        waiting, workers, limit, fn = self._waiting, self._workers, self._limit, self._fn
+        waiting, workers, limit, fn = self._waiting, self._workers, self.most_in_flight, self._fn
         begin, end, gate, finish, clean = self._deadlines.begin, self._deadlines.end, self._gate, self._end, self._clean
         while waiting:
             if _changed(clean):  # by what followed the call before

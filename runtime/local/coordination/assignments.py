@@ -91,6 +91,18 @@ class Readiness(Struct, frozen=True, kw_only=True):
     tasks: list[str]
 
 
+class SizingRecord(Struct, frozen=True, kw_only=True):
+    """What an autosizer has decided last in a run: the containers and the elasticity of each stage, and the reason.
+    `applied` says whether the run changes to that, or is but advised to."""
+
+    version: int = VERSION
+    run: str
+    containers: int
+    elasticity: dict[str, int]
+    reason: str
+    applied: bool = True
+
+
 OwnersOf = Callable[[Assignment], Mapping[str, int]]
 """The container that has each task at the moment, in the run of an assignment."""
 
@@ -106,11 +118,12 @@ class RequestedRun:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorState:
-    """The last assignment in a coordinator stream, and the last presence of each container."""
+    """The last assignment in a coordinator stream, the last presence of each container, and the last `sizing`."""
 
     assignment: Assignment | None = None
     presences: Mapping[int, Presence] = field(default_factory=dict)
     readiness: Mapping[int, Readiness] = field(default_factory=dict)
+    sizing: SizingRecord | None = None
 
     def is_done(self, container: int) -> bool:
         """Whether a container has done its part of the run of the assignment. One of a run until it is stopped has
@@ -256,15 +269,17 @@ def moved(last: Assignment, tasks: Mapping[str, int], containers: int = 0) -> As
     )
 
 
-CoordinatorRecord = Assignment | Presence | LivenessQuery | Readiness
+CoordinatorRecord = Assignment | Presence | LivenessQuery | Readiness | SizingRecord
 """The kinds of records in a coordinator stream."""
 
 _ASSIGNMENT, _PRESENCE, _LIVENESS_QUERY, _READINESS = b"assignment", b"container-", b"inquiry", b"ready-"
+_SIZING = b"sizing"
 _DECODERS: Mapping[bytes, Callable[[bytes], CoordinatorRecord]] = {
     _ASSIGNMENT: json.Decoder(Assignment).decode,
     _PRESENCE: json.Decoder(Presence).decode,
     _LIVENESS_QUERY: json.Decoder(LivenessQuery).decode,
     _READINESS: json.Decoder(Readiness).decode,
+    _SIZING: json.Decoder(SizingRecord).decode,
 }
 
 
@@ -274,6 +289,8 @@ def record_of(record: CoordinatorRecord) -> tuple[bytes, bytes]:
         return b"%s%d" % (_PRESENCE, record.container), json.encode(record)
     if isinstance(record, Readiness):
         return b"%s%d" % (_READINESS, record.container), json.encode(record)
+    if isinstance(record, SizingRecord):
+        return _SIZING, json.encode(record)
     return _ASSIGNMENT if isinstance(record, Assignment) else _LIVENESS_QUERY, json.encode(record)
 
 

@@ -16,6 +16,7 @@ from .assignments import (
     LivenessQuery,
     Presence,
     Readiness,
+    SizingRecord,
     read_record,
     record_of,
 )
@@ -74,6 +75,7 @@ class Coordinator:
         assignment: Assignment | None = None
         presences: dict[int, Presence] = {}
         readiness: dict[int, Readiness] = {}
+        sizing: SizingRecord | None = None
         end = self._admin.ends(self._stream_partition[0])[0]
         with closing(self._system.consumer()) as consumer:
             consumer.assign({self._stream_partition: start})
@@ -87,10 +89,13 @@ class Coordinator:
                             presences[record.container] = record
                         elif isinstance(record, Readiness):
                             readiness[record.container] = record
-        return CoordinatorState(assignment, presences, readiness), start
+                        elif isinstance(record, SizingRecord):
+                            sizing = record
+        return CoordinatorState(assignment, presences, readiness, sizing), start
 
-    def write(self, record: Presence | LivenessQuery | Readiness) -> None:
-        """Append the presence or the readiness of a container, or a query whether any container is alive."""
+    def write(self, record: Presence | LivenessQuery | Readiness | SizingRecord) -> None:
+        """Append the presence or the readiness of a container, a query whether any container is alive, or what an
+        autosizer has decided."""
         self._append([record])
 
     def ask(self, process: str, seconds: float) -> Presence | None:
@@ -205,6 +210,8 @@ class MembershipMonitor:
         """The last assignment of this run: another one than before once the pipeline is scaled."""
         self._presence = presence
         self._announced = False
+        self.sizing = state.sizing
+        """What an autosizer has decided last."""
         self.liveness_queried = False
         """Whether a process asks if this container is alive."""
         self._others = {other.incarnation for other in state.presences.values()}
@@ -261,6 +268,8 @@ class MembershipMonitor:
                     self.liveness_queried = True
                 elif isinstance(record, Readiness):
                     self._readiness[record.container] = record
+                elif isinstance(record, SizingRecord):
+                    self.sizing = record
                 elif record is not None:
                     self._presences[record.container] = record
                     if record.container == self._presence.container:

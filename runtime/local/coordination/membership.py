@@ -24,6 +24,7 @@ from .assignments import (
     Readiness,
     RequestedRun,
     RunPhase,
+    SizingRecord,
     begin,
     joined,
     joins,
@@ -140,6 +141,12 @@ class PlaceGuard:
     def assignment(self) -> Assignment | None:
         """The assignment of this run, as far as `check` has seen; None without a coordinator."""
         return None if self._monitor is None else self._monitor.assignment
+
+    @property
+    def sizing(self) -> SizingRecord | None:
+        """What an autosizer has decided last in this run, as far as `check` has seen."""
+        sizing = None if self._monitor is None else self._monitor.sizing
+        return sizing if sizing is not None and sizing.run == self.membership.run else None
 
     def follow(self, assignment: Assignment) -> Presence | None:
         """Act by another assignment of the run from now on. Returns the presence that says so, which is to be

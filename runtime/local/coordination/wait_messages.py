@@ -21,7 +21,7 @@ class WaitReporter:
     def __init__(self, guard: PlaceGuard | None, limit: float | None, clock: Callable[[], float]) -> None:
         self._guard = guard
         self._limit = limit
-        self._started = clock()
+        self._absent_since: float | None = clock()
         self._next = WAIT_SECONDS
 
     def absent(self) -> str:
@@ -38,7 +38,11 @@ class WaitReporter:
     def report(self, now: float, moved_at: float) -> None:
         """Log what the container waits for, if a message is due. It has made no progress since `moved_at`."""
         absent = self.absent()
-        since = self._started if absent else moved_at
+        if not absent:
+            self._absent_since = None
+        elif self._absent_since is None:  # a run that goes on has got more containers
+            self._absent_since = now
+        since = moved_at if self._absent_since is None else self._absent_since
         if absent or (self._limit is not None and self._unfinished()):
             waited = now - since
             if waited >= self._next:

@@ -55,6 +55,7 @@ def scale_run(
     timeout: timedelta,
     dry_run: bool = False,
     say: _Say,
+    stop: Callable[[], bool] = lambda: False,
     machine: Machine = THIS_MACHINE,
 ) -> list[TaskMove]:
     """Let a running pipeline have so many containers, and the `elastic` stages the elasticity of the plan, and return
@@ -62,7 +63,7 @@ def scale_run(
     with `dry_run` those that would be.
 
     Where that takes longer than `timeout`, or is interrupted, the pipeline goes back to the tasks and the containers of
-    before.
+    before. Once `stop()` is true nothing is waited for: the containers go on with the change by themselves.
 
     Raises UnsupportedError for a system without changelogs, SystemProblem for a pipeline of which no container runs, or
     not all, and PlanError for a run that has other tasks than the plan.
@@ -87,7 +88,7 @@ def scale_run(
             return moves
         _decide(plan, stream, before, wanted)
         try:
-            _Wait(plan, system, stream, follower, wanted, say, machine).until_settled(timeout.total_seconds())
+            _Wait(plan, system, stream, follower, wanted, say, machine).until_settled(timeout.total_seconds(), stop)
         except BaseException:
             _go_back(plan, stream, before, owners, say)
             raise
@@ -199,9 +200,10 @@ class _Wait:
         self._left = -1
         self._absent_said = False
 
-    def until_settled(self, seconds: float) -> None:
-        """Return once each task is with its container. Raises SystemProblem after so many seconds."""
-        while left := unsettled(self._wanted, owners_of(self._wanted, self._follower.checkpoints)):
+    def until_settled(self, seconds: float, stop: Callable[[], bool]) -> None:
+        """Return once each task is with its container, or `stop()` is true. Raises SystemProblem after so many
+        seconds."""
+        while not stop() and (left := unsettled(self._wanted, owners_of(self._wanted, self._follower.checkpoints))):
             if len(left) != self._left:
                 self._left = len(left)
                 self._say(f"{plural(len(left), 'task')} of {len(self._wanted.tasks)} to move")

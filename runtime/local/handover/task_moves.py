@@ -8,6 +8,7 @@ from ...systems.contract import ProducingSystem, System
 from ..commit.contract import TaskCommit
 from ..coordination.assignments import Assignment, Presence
 from ..coordination.membership import PlaceGuard
+from ..observe.size_progress import SizeProgress
 from ..open_tasks import TaskOpener
 from ..task import LocalTask
 from ..task_setup import TaskSetup
@@ -90,10 +91,11 @@ class TaskMoves:
         return self._warm_up is not None
 
     @property
-    def size(self) -> tuple[int, int]:
-        """The generation, and the number of containers that the run has from then on."""
+    def size(self) -> SizeProgress:
+        """The size that the run is to have."""
         assignment, member = self._guard.assignment, self._guard.membership
-        return (member if assignment is None else assignment).generation, self._containers
+        generation = (member if assignment is None else assignment).generation
+        return SizeProgress(generation, self._containers, self._guard.sizing)
 
     @property
     def _containers(self) -> int:

@@ -14,6 +14,7 @@ from ...systems.end_offsets import EndOffsets
 from ..task import LocalTask
 from ..task_metrics import TaskCounts, TaskMetrics, task_samples, total
 from .input_counts import InputCounts
+from .size_progress import SizeProgress
 
 # For people and supervisors; each report counts all tasks, and asks the system for the ends of streams.
 PROGRESS_SECONDS = 1.0
@@ -33,6 +34,7 @@ class ProgressReporter:
         *,
         container: str = "0",
         clock: Callable[[], float] = time.monotonic,
+        processor: Callable[[], float] = time.process_time,
         times: SuspiciousTimes | None = None,
         warnings: Mapping[str, str] | None = None,
         elasticity_change_seconds: float | None = None,
@@ -46,6 +48,7 @@ class ProgressReporter:
         self._clock = clock
         self._suspicious_times = times
         self._other_warnings = {} if warnings is None else warnings
+        self._processor, self._processor_before = processor, processor()
         self._started = clock()
         self._next = self._patience = self._started
         self._waiting = False
@@ -60,8 +63,7 @@ class ProgressReporter:
         self.idle_seconds = 0.0
         self.left = TaskCounts()
         """What was counted by tasks that other containers have now."""
-        self.size: tuple[int, int] = (0, 0)
-        """The generation, and the number of containers that the run has from then on."""
+        self.size = SizeProgress()
 
     @property
     def seconds(self) -> float:
@@ -88,16 +90,20 @@ class ProgressReporter:
     def running(self, tasks: Sequence[LocalTask]) -> None:
         """Report the progress of the tasks, if a report is due."""
         begins = self._phase != "running"
-        if self._is_due("running"):
+        # What was requested in the last turn first: where a turn takes longer than a report, none would come else.
+        if self._waiting and (self._ends.answered or self._clock() >= self._patience):
+            self._waiting = False
+            self._report("running", [task.metrics() for task in tasks])
+        if not self._waiting and self._is_due("running"):
             measured = [task.metrics() for task in tasks]
             if self._suspicious_times is not None:
                 self._suspicious_times.check(*_times_of(measured))
             self._keyless_warning.check(task.keyless for task in measured)
             self._ends.request(_streams(measured))
             self._waiting = True
-        if self._waiting and (self._ends.answered or begins or self._clock() >= self._patience):
-            self._waiting = False
-            self._report("running", [task.metrics() for task in tasks])
+            if begins or self._ends.answered:
+                self._waiting = False
+                self._report("running", measured)
 
     def done(self, tasks: Sequence[LocalTask]) -> None:
         """Report the end of the run."""
@@ -110,6 +116,11 @@ class ProgressReporter:
             self._ends.request(_streams(measured))
             self._ends.wait(PATIENCE_SECONDS)
             self._report("done", measured)
+
+    @property
+    def hot_keys(self) -> tuple[HotKey, ...]:
+        """The hottest keys of tasks that are split, as in `Report`."""
+        return () if self.inputs is None else self.inputs.hot_keys()
 
     @property
     def warnings(self) -> dict[str, str]:
@@ -153,10 +164,11 @@ class ProgressReporter:
                 container=self._container,
                 keyless=dict(counts.keyless),
                 facts=(*samples, *self._restored, *self._own_samples(seconds)),
-                hot_keys=() if self.inputs is None else self.inputs.hot_keys(),
+                hot_keys=self.hot_keys,
                 warnings=self.warnings,
-                generation=self.size[0],
-                containers=self.size[1],
+                generation=self.size.generation,
+                containers=self.size.containers,
+                sizing=self.size.text,
             )
         )
 
@@ -165,9 +177,11 @@ class ProgressReporter:
             yield from self.inputs.samples()
         if self._elasticity_change_seconds is not None:
             yield Sample("elasticity_change_seconds", self._elasticity_change_seconds)
+        yield from self.size.samples()
         yield Sample("commit_seconds", self.commit.histogram)
         yield Sample("uptime_seconds", seconds)
         yield Sample("event_loop_busy_seconds", seconds - self.idle_seconds)
+        yield Sample("processor_seconds", self._processor() - self._processor_before)
 
     def _lags(self, positions: Mapping[StreamPartition, int]) -> dict[StreamPartition, int] | None:
         """How many offsets are to be read after these positions; None if the end offsets are unknown."""
@@ -185,7 +199,6 @@ def report_of(
     reporter: ProgressReporter,
     *,
     resumed: bool,
-    hot_keys: tuple[HotKey, ...] = (),
 ) -> Report:
     """The report of a run after so many seconds, from the metrics of its tasks."""
     counts = total([reporter.left, *(task.counts for task in tasks)])
@@ -203,7 +216,7 @@ def report_of(
         failed=dict(counts.failed),
         keyless=dict(counts.keyless),
         warnings=reporter.warnings,
-        hot_keys=hot_keys,
+        hot_keys=reporter.hot_keys,
     )
 
 

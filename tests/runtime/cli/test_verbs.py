@@ -9,7 +9,7 @@ from fluvial.runtime.cli.app import main
 WRONG: Sequence[tuple[Sequence[str], str, str]] = [
     (("run", "a.py", "--engine", "x"), "--engine 'x'", "one of 'local', 'spark'"),
     (("check", "a.py", "--engine", "x"), "--engine 'x'", "one of 'local', 'spark'"),
-    (("run", "a.py", "--containers", "0"), "--containers does not take this value", "greater than or equal to 1"),
+    (("run", "a.py", "--container-id", "-1"), "--container-id does not take this value", "greater than or equal to 0"),
     (("state", "scan", "a.py", "t", "--limit", "a"), "--limit does not take this value", "a valid integer"),
 ]
 

@@ -1,7 +1,7 @@
 """What a run of the local engine tells of itself while it goes on."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,9 +10,14 @@ from engines.targets import write
 from fluvial.dsl import Pipeline, SystemProblem, count, dead_letter, skip, tumbling
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, run
+from fluvial.runtime.launch import checked_plan
+from fluvial.runtime.local.coordination.assignments import SizingRecord
+from fluvial.runtime.local.observe.progress import ProgressReporter
+from fluvial.runtime.local.observe.size_progress import SizeProgress
 from fluvial.runtime.metrics.collector import families
 from fluvial.runtime.metrics.definitions import METRICS
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
+from fluvial.runtime.systems.end_offsets import EndOffsets
 from fluvial.runtime.systems.memory import MemoryAdmin
 
 
@@ -54,7 +59,7 @@ def test_a_run_tells_at_once_and_in_the_end() -> None:
     assert (told[0].phase, told[-1].phase) == ("running", "done")
     last = told[-1]
     assert (last.pipeline, last.engine, last.container, last.read, last.lag) == ("p", "local", "0", 6000, 0)
-    assert values(told[0], "watermark_timestamp_seconds") == {("in", "in/0", "in", "0"): 4.999}
+    assert values(told[0], "watermark_timestamp_seconds") == {("in", "in/0", "in", "0"): 0.099}  # of the first slice
 
 
 def test_state_that_is_lost_is_told_of_while_it_is_restored(tmp_path: Path) -> None:
@@ -92,10 +97,47 @@ def test_all_that_the_table_says_is_told_and_nothing_else(tmp_path: Path) -> Non
         told = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / name), commit_interval=timedelta(0)))
     told += told_by(calling(), numbers(MemorySystem(), 1), Settings(elasticity=2))
     told += changing(tmp_path)
-    assert {fact.metric for progress in told for fact in progress.facts} == {
-        measure.name for measure in METRICS if "local" in measure.engines
-    }
+    facts = {fact.metric for progress in told for fact in progress.facts}
+    facts |= {fact.metric for fact in SizeProgress(sizing=sized()).samples()}
+    assert facts == {measure.name for measure in METRICS if "local" in measure.engines}
     assert all(list(families(progress)) for progress in told)
+
+
+def sized(*, applied: bool = True) -> SizingRecord:
+    return SizingRecord(run="r", containers=2, elasticity={"in": 4, "by": 1}, reason="much to do", applied=applied)
+
+
+def test_what_an_autosizer_has_decided_is_shown() -> None:
+    assert SizeProgress().text == ""
+    assert SizeProgress(sizing=sized()).text == "2 containers, in split by 4: much to do"
+    assert SizeProgress(sizing=sized(applied=False)).text == "advises 2 containers, in split by 4: much to do"
+
+
+class Answers(EndOffsets):
+    """End offsets whose answers come when the test gives them."""
+
+    given = True
+
+    def request(self, streams: Iterable[str]) -> None:
+        self.given = not [*streams]
+
+    @property
+    def answered(self) -> bool:
+        return self.given
+
+
+def test_turns_that_take_longer_than_reports_are_told_of_all_the_same() -> None:
+    told, at = list[Progress](), [0.0]
+    answers = Answers(MemorySystem().admin())
+    reporter = ProgressReporter(
+        checked_plan(per_ten(), numbers(MemorySystem(), 1), Settings()), answers, told.append, clock=lambda: at[0]
+    )
+    for turn in range(1, 6):
+        reporter.running([])
+        answers.given = True  # between two turns
+        at[0] += 15.0
+        assert len(told) >= turn - 1
+    assert len(told) >= 4
 
 
 class _OutOfReach(MemorySystem):
