@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import msgspec
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from ..dsl.errors import PlanError
 from ..dsl.operators import Role
@@ -57,7 +57,8 @@ class PlannedOperator(msgspec.Struct, frozen=True, kw_only=True):
 
 class PlannedStream(msgspec.Struct, frozen=True, kw_only=True):
     """One stream: a source, an output, or one the plan adds. `key` and `value` name serdes; None: not known. Where
-    operators write several types, `value` names all of them: `Order | Refund`.
+    operators write several types, `value` names all of them: `Order | Refund`. Of a source that has grown, `began_with`
+    is the number of partitions over which keys and state were spread first; tasks keep that number.
 
     >>> pipeline = Pipeline("copy")
     >>> pipeline.stream("words", value=str).send_to("copies")
@@ -72,12 +73,29 @@ class PlannedStream(msgspec.Struct, frozen=True, kw_only=True):
     value: str | None = None
     written_by: tuple[str, ...] = ()
     read_by: tuple[str, ...] = ()
+    began_with: int | UnsetType = UNSET
+
+    @property
+    def spread(self) -> int:
+        """Over how many tasks of a stage the partitions are spread: partition q is read by task q modulo this."""
+        return self.partitions if self.began_with is UNSET else self.began_with
+
+    @property
+    def growths(self) -> int:
+        """How many partitions a task reads at most: 1 unless the stream has grown."""
+        return -(-self.partitions // self.spread)
+
+    def partition_of(self, number: int, growth: int) -> int | None:
+        """The partition that the task of a number reads of a growth; None if there is none."""
+        partition = number + growth * self.spread
+        return partition if number < self.spread and partition < self.partitions else None
 
 
 class PlannedStage(msgspec.Struct, frozen=True, kw_only=True):
     """The operators between two borders, in an order in which inputs come first.
 
-    It runs as `tasks` tasks: task i reads partition i of every input that has it. With `elasticity` the local engine
+    It runs as `tasks` tasks: task i reads partition i of every input that has it, and of a source that has grown every
+    partition that is i modulo the number that it began with. With `elasticity` the local engine
     splits each of them into so many, by key. `id` is what tasks, checkpoints and kept state go by, so it stays as it
     is. `name` is what people read: the input that was written first, as a source or at a border. It is another than the
     id where a source that was written later is read by an earlier operator.

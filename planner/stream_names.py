@@ -10,6 +10,26 @@ def intermediate(pipeline: str, border: str) -> str:
     return f"{pipeline}-{border}"
 
 
+def growth_name(stream: str, growth: int) -> str:
+    """The name of an input of a stage. A source that has grown is several inputs: growth 0 are the partitions that it
+    began with, growth 1 the next as many, and so on. No stream has such a name.
+
+    >>> growth_name("clicks", 0), growth_name("clicks", 1)
+    ('clicks', 'clicks+1')
+    """
+    return f"{stream}+{growth}" if growth else stream
+
+
+def growth_of(name: str) -> tuple[str, int]:
+    """The stream and the growth of an input: see `growth_name`.
+
+    >>> growth_of("clicks"), growth_of("clicks+1")
+    (('clicks', 0), ('clicks', 1))
+    """
+    stream, _, growth = name.partition("+")
+    return stream, int(growth or 0)
+
+
 def changelog(pipeline: str, operator: str) -> str:
     """The stream that the state of an operator can be rebuilt from."""
     return f"{pipeline}-{operator}-changelog"

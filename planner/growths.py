@@ -1,0 +1,55 @@
+"""Sources that have got more partitions than the pipeline began with: their tasks stay, and read several."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from msgspec import structs
+
+from .plan import Plan, PlannedStream
+from .stream_names import growth_name
+
+
+def grown(plan: Plan, counts: Mapping[str, int]) -> Plan:
+    """The plan with these partition counts of sources, in as many tasks as before; the plan itself if none has grown.
+    A source never has fewer partitions than in the plan."""
+    streams = tuple(_grown(stream, counts.get(stream.name, 0)) for stream in plan.streams)
+    return plan if streams == plan.streams else replace(plan, streams=streams)
+
+
+def _grown(stream: PlannedStream, count: int) -> PlannedStream:
+    if stream.kind != "source" or count <= stream.partitions:
+        return stream
+    return structs.replace(stream, partitions=count, began_with=stream.spread)
+
+
+def places_of(plan: Plan, stage: str, number: int) -> dict[str, tuple[str, int]]:
+    """The partitions that the tasks of a number read, by the name of the input."""
+    streams = [plan.stream(name) for name in plan.stage(stage).inputs]
+    return {
+        growth_name(stream.name, growth): (stream.name, partition)
+        for stream in streams
+        for growth in range(stream.growths)
+        if (partition := stream.partition_of(number, growth)) is not None
+    }
+
+
+def before_growth(began: int, partition: int) -> Iterator[int]:
+    """The partitions that may hold earlier messages of keys that a partition has got, of a stream that began with so
+    many: those where the keys were with each smaller number of partitions that is a multiple of it.
+
+    >>> [*before_growth(2, 7)], [*before_growth(2, 1)]
+    ([1, 3], [])
+    """
+    return iter(sorted({partition % count for count in range(began, partition + 1, began)}))
+
+
+def is_stateful(plan: Plan, stream: str) -> bool:
+    """Whether a stage that reads a stream keeps state by key, so that keys must not come to other tasks."""
+    keeping = {store.stage for store in plan.stores}
+    return any(stage.id in keeping and stream in stage.inputs for stage in plan.stages)
+
+
+def fits(plan: Plan, stream: str, count: int) -> bool:
+    """Whether the tasks of a plan can read so many partitions of a source: where they keep state, a multiple of those
+    that it began with, so that each key stays with its task."""
+    return count % plan.stream(stream).spread == 0 or not is_stateful(plan, stream)
