@@ -19,7 +19,9 @@ def input_counts(
     """The number of messages given to each operator. `fed` counts records by stream, and `controls` the control
     messages among them; `emitted` counts the outputs of operators in the order of the stage, and `failed` failures by
     operator."""
-    given = {entry.writer: fed[stream] - controls.get(stream, 0) for stream, entry in graph.inputs.items()}
+    given = {entry.writer: 0 for entry in graph.inputs.values()}
+    for stream, entry in graph.inputs.items():
+        given[entry.writer] += fed[stream] - controls.get(stream, 0)
     out = {writer: number - failed.get(writer, 0) for writer, number in given.items()}
     counts: dict[str, int] = {}
     for (id, operator), number in zip(graph.operators.items(), emitted, strict=True):

@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any
 
 from ...dsl.message import Record
+from ...planner.stream_names import growth_name
 from ...planner.task_assignment import StageTasks
 from .calls.async_calls import CallPool, TaskCalls
 from .calls.in_flight import InFlightTracker
@@ -169,9 +170,10 @@ class StageTask:
         stop: int | None = None,
         marks: bytearray | None = None,
         buckets: bytes | None = None,
+        growth: int = 0,
     ) -> int:
-        """Feed `records[start:stop]` of one partition. Returns the index behind the last that was processed: `stop`, or
-        less if a firing has paused. Raises `MessageError` under `on_error=fail()`.
+        """Feed `records[start:stop]` of one partition, which is of a `growth` of a source. Returns the index behind the
+        last that was processed: `stop`, or less if a firing has paused. Raises `MessageError` under `on_error=fail()`.
 
         `buckets` has the key bucket of each record of an input that is split: see `key_buckets`.
 
@@ -182,6 +184,7 @@ class StageTask:
         self.failures.batch = FedBatch(stream, partition, offsets, records, start, marks)
         part = records if start == 0 and stop is None else records[start:stop]
         self.counts.upto[0] = start + len(part)
+        stream = growth_name(stream, growth)
         self.idle_sources.arrived(stream, self.watermarks.clock)
         source = self.inputs.inputs[stream].clock == "source"
         split = () if buckets is None else (buckets[start : start + len(part)],)

@@ -8,7 +8,7 @@ from ....planner.flow import Flow
 from ....planner.partial_aggregates import combining_reader, partial_reader
 from ....planner.plan import Plan
 from ....planner.stages import border
-from ....planner.stream_names import intermediate
+from ....planner.stream_names import growth_name, intermediate
 from ....planner.type_inference import flows
 from ..code.stage_graph import StageGraph
 from ..kinds import KERNEL_KINDS
@@ -48,9 +48,10 @@ def build_stage_graph(
         reading = followers[origin.id] if origin else readers[writer]
         partials = origin is None and partial_reader(pipeline, writer, known[writer].value) is not None
         part = split and writer not in to_all
-        inputs[stream] = StageInput(
-            stream, clocks[stream], origin, writer, tuple(reading), partials=partials, split=part
-        )
+        first = StageInput(stream, clocks[stream], origin, writer, tuple(reading), partials=partials, split=part)
+        for growth in range(plan.stream(stream).growths):
+            name = growth_name(stream, growth)
+            inputs[name] = replace(first, stream=name, growth=growth)
     graph = StageGraph(plan, operators, inputs, {id: tuple(behind) for id, behind in followers.items()}, frozenset())
     if any(operator.async_call is not None for operator in operators.values()):
         starts = [id for id, operator in operators.items() if operator.role == "both" or id in side_of]
@@ -100,12 +101,14 @@ def _add_nodes(graph: StageGraph) -> None:
     for stream in graph.inputs:
         graph.node_out[stream] = add("stream", (), stream, returns=_returns(graph, stream))
     held = {stream: out(stream, graph.node_out[stream]) for stream in graph.inputs}
-    by_writer = {stage_input.writer: held[stream] for stream, stage_input in graph.inputs.items()}
-    behind: dict[str, int] = dict(by_writer)
+    by_writer: dict[str, tuple[int, ...]] = {}
+    for stream, stage_input in graph.inputs.items():
+        by_writer[stage_input.writer] = (*by_writer.get(stage_input.writer, ()), held[stream])
+    behind = dict(by_writer)
     for id, operator in graph.operators.items():
         # Operators are in the order of the pipeline, so that inputs come first. A partition_by of this stage is an
         # input.
-        nodes = sorted({behind[source] if source in behind else by_writer[source] for source in operator.fed_by})
+        nodes = sorted({node for source in operator.fed_by for node in behind.get(source) or by_writer[source]})
         if not nodes:
             continue
         silent = graph.silent(id)
@@ -126,7 +129,7 @@ def _add_nodes(graph: StageGraph) -> None:
         if id in graph.side_of:
             graph.node_out[id] = graph.node_out[graph.side_of[id]]
         if not operator.is_border:
-            behind[id] = node
+            behind[id] = (node,)
 
 
 def _returns(graph: StageGraph, stream: str) -> bool:

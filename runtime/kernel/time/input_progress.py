@@ -133,6 +133,11 @@ class InputProgress:
         elif changed:
             self._watermarks.set_stream(stream, self._producers.reached(stream, 0), idle=False)
 
+    def wake(self, stream: str) -> None:
+        """A source has messages, be they processed yet or not: it is not idle."""
+        if self._producers.idle.get(stream):
+            self.set_idle(stream, None)
+
     def idle_watermark(self, stream: str, producer: int, duration: int) -> int:
         """The watermark of an idle source or producer after `duration` more."""
         watermark = self._producers.reached(stream, producer)

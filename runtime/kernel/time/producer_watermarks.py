@@ -165,9 +165,11 @@ class ProducerWatermarks:
 
 
 def may_be_idle(stage_input: StageInput) -> bool:
-    """Whether an input is a source with `idle_after`."""
+    """Whether an input is a source with `idle_after`, or a growth: that is idle until it has its first message."""
     source = stage_input.source
-    return stage_input.clock == "source" and source is not None and source.idle_after is not None
+    if stage_input.clock != "source" or source is None:
+        return False
+    return source.idle_after is not None or stage_input.growth > 0
 
 
 def _shift(stage_input: StageInput, before: Mapping[str, int]) -> int:

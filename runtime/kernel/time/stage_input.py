@@ -15,7 +15,8 @@ class StageInput:
     """An input of a stage: its stream, where its time comes from, and the operators that read it. `source` is None for
     an intermediate stream, whose types are those of the operator `writer`. A `silent` input fills tables and nothing
     else: nothing waits for its watermark. One with `partials` may have partial aggregates in place of messages. Of one
-    that is `split` a task processes the messages of its key bucket alone; the others advance its time."""
+    that is `split` a task processes the messages of its key bucket alone; the others advance its time. A source that
+    has grown is an input for each `growth` of it, by the names of these, with the messages of one source."""
 
     stream: str
     clock: TimeSource
@@ -25,3 +26,4 @@ class StageInput:
     silent: bool = False
     partials: bool = False
     split: bool = False
+    growth: int = 0
