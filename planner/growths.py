@@ -1,6 +1,6 @@
 """Sources that have got more partitions than the pipeline began with: their tasks stay, and read several."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from msgspec import structs
@@ -33,14 +33,14 @@ def places_of(plan: Plan, stage: str, number: int) -> dict[str, tuple[str, int]]
     }
 
 
-def before_growth(began: int, partition: int) -> Iterator[int]:
+def before_growth(began: int, partition: int) -> range:
     """The partitions that may hold earlier messages of keys that a partition has got, of a stream that began with so
-    many: those where the keys were with each smaller number of partitions that is a multiple of it.
+    many: all those of its task that there were before it.
 
     >>> [*before_growth(2, 7)], [*before_growth(2, 1)]
-    ([1, 3], [])
+    ([1, 3, 5], [])
     """
-    return iter(sorted({partition % count for count in range(began, partition + 1, began)}))
+    return range(partition % began, partition, began)
 
 
 def is_stateful(plan: Plan, stream: str) -> bool:
@@ -51,5 +51,5 @@ def is_stateful(plan: Plan, stream: str) -> bool:
 
 def fits(plan: Plan, stream: str, count: int) -> bool:
     """Whether the tasks of a plan can read so many partitions of a source: where they keep state, a multiple of those
-    that it began with, so that each key stays with its task."""
-    return count % plan.stream(stream).spread == 0 or not is_stateful(plan, stream)
+    that it has in the plan. So each key stays with its task, and moves to a new partition or to none."""
+    return count % plan.stream(stream).partitions == 0 or not is_stateful(plan, stream)

@@ -17,6 +17,7 @@ from ..planner.settings import Settings
 from .data_frames.bindings import NO_DATA_FRAMES, DataFrames, check_streams
 from .data_frames.connect_server import bounded_calls
 from .local.coordination.membership import ContainerId
+from .local.grown_plan import plan_with_growth
 from .preflight.requirements import check_requirements
 from .report import OnProgress, Report
 from .systems import open_system
@@ -93,7 +94,7 @@ def prepared(
             planned = _plan_with(frames, engine, pipeline, streams, settings)
         run_plan = partial(run_plan, frames=frames)
     else:
-        planned = checked_plan(pipeline, streams, settings, partitions)
+        planned = checked_plan(pipeline, streams, settings, partitions, engine)
     # Spark spreads the work by itself, so it has no containers.
     if engine == "local":
         run_plan = partial(run_plan, container_id=container)
@@ -166,16 +167,36 @@ class _Tables:
 
 
 def checked_plan(
-    pipeline: Pipeline, system: System, settings: Settings, partitions: Mapping[str, int] | None = None
+    pipeline: Pipeline,
+    system: System,
+    settings: Settings,
+    partitions: Mapping[str, int] | None = None,
+    engine: EngineName = "local",
 ) -> Plan:
-    """The plan of a pipeline on the streams of a system. `partitions` limits how many partitions of a stream are read.
+    """The plan of a pipeline on the streams of a system. `partitions` are those that a run has begun with: of a stream
+    that tasks cannot follow as it has grown it reads no more.
 
     Raises PlanError for a source whose stream does not exist."""
     existing = system.admin().streams()
-    existing |= {name: number for name, number in (partitions or {}).items() if name in existing}
-    planned = plan_on(pipeline, existing, settings)
+    planned = _planned(pipeline, engine, system, existing, settings, partitions)
     _check_sources(planned, existing, system)
     return planned
+
+
+def _planned(
+    pipeline: Pipeline,
+    engine: str,
+    system: System,
+    existing: Mapping[str, int],
+    settings: Settings,
+    partitions: Mapping[str, int] | None = None,
+) -> Plan:
+    """The plan on a system whose streams have these partition counts, for an engine."""
+    if engine == "local" and isinstance(system, ProducingSystem):
+        return plan_with_growth(pipeline, system, existing, settings, partitions)
+    # Streams of other systems never grow, and Spark continues with no other number of partitions.
+    reads = {name: number for name, number in (partitions or {}).items() if name in existing}
+    return plan_on(pipeline, {**existing, **reads}, settings)
 
 
 def check_containers(engine: str, system: System, containers: int) -> None:
@@ -198,7 +219,7 @@ def refuse_impossible(
     `fed` are the streams that the caller is about to write, each with the partitions it will have if it is new."""
     existing = system.admin().streams()
     existing = {stream: number or 1 for stream, number in fed.items()} | existing
-    planned = plan_on(pipeline, existing, settings)
+    planned = _planned(pipeline, engine, system, existing, settings)
     _check_sources(planned, existing, system)
     _engine(engine).refuse_impossible(planned, system, settings)
 

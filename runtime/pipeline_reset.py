@@ -14,6 +14,7 @@ from ..planner.plan import Plan
 from ..planner.planner import plan_on
 from ..planner.settings import Settings
 from .launch import EngineName
+from .local.grown_plan import plan_with_growth
 from .preflight.requirements import check_requirements
 from .reset_step import ResetStep
 from .systems import LogSystem, open_system
@@ -64,7 +65,12 @@ def reset(
     streams = _existing_system(system)
     settings = Settings() if settings is None else settings
     check_requirements(engine)
-    planned = plan_on(pipeline, streams.admin().streams(), settings)
+    existing = streams.admin().streams()
+    if engine == "local":
+        # What cannot go on with the partitions that there are may be reset all the same.
+        planned = plan_with_growth(pipeline, streams, existing, settings, reads={})
+    else:
+        planned = plan_on(pipeline, existing, settings)
     with _steps(engine, inputs, keep_offsets)(planned, streams, settings, states) as steps:
         for step in [] if dry_run else steps:
             step.remove()

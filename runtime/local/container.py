@@ -5,8 +5,6 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from ...dsl.errors import NoProgressError
-from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..preflight.input_streams import InputStreamMonitor
@@ -20,10 +18,12 @@ from .container_inputs import ContainerInputs
 from .coordination.membership import PlaceGuard
 from .coordination.wait_messages import WaitReporter
 from .handover.task_moves import TaskMoves
+from .input_growth import InputGrowth
 from .observe.input_counts import InputCounts
 from .observe.progress import ProgressReporter, report_of
 from .open_tasks import ordered
 from .slices import SLICE, SLICE_SECONDS, Slice
+from .stall_check import StallCheck
 from .task import LocalTask
 
 IDLE_SECONDS = 0.005
@@ -62,6 +62,7 @@ class Container:
         machine: Machine = THIS_MACHINE,
         inputs: InputStreamMonitor | None = None,
         moves: TaskMoves | None = None,
+        growth: InputGrowth | None = None,
     ) -> None:
         self._plan, self._settings = plan, settings
         self._consumer, self._commits = consumer, commits
@@ -72,11 +73,15 @@ class Container:
         self._guard = guard
         self._moves = moves
         self._inputs = inputs
-        self._others = guard is not None and guard.membership.containers > 1
-        limit = None if ends is None else settings.stall_timeout.total_seconds()
-        self._wait_reporter = WaitReporter(guard if self._others else None, limit, machine.clock)
+        self._growth = growth
+        others = guard is not None and guard.membership.containers > 1
+        stall_seconds = settings.stall_timeout.total_seconds()
+        self._wait_reporter = WaitReporter(
+            guard if others else None, None if ends is None else stall_seconds, machine.clock
+        )
+        self._stall = StallCheck(plan, stall_seconds, machine.clock, self._wait_reporter, reporter, others=others)
         self._interval = settings.interval(seen_early=commits.early and not commits.together).total_seconds()
-        self._started = self._moved_at = self._fed_at = self._worked_at = machine.clock()
+        self._started = self._fed_at = self._worked_at = machine.clock()
         self._next_commit: dict[str, float] = {}
         self._next_check = self._started + CHECK_SECONDS
         self._draining: set[str] = set()
@@ -189,7 +194,7 @@ class Container:
             now = self._wall()
             for task in self._clocked:
                 if task.name not in self._draining:
-                    task.set_clock(now, self._unread_inputs(task) if task.program.may_idle else None)
+                    task.set_clock(now, self._stall.unread(task, self._ends) if task.program.may_idle else None)
 
     def _trim(self) -> None:
         """Trim the intermediate streams up to the offsets that no task reads again."""
@@ -223,7 +228,7 @@ class Container:
         due = [task for task in self._tasks if self._is_due(task, now, starved=task.name not in fed)]
         if due and self._commits.together:
             due = self._tasks
-        waiting = [task for task in due if (task.drains or task.leaves) and task.view.busy]
+        waiting = [task for task in due if (task.drains or task.rests_next) and task.view.busy]
         self._draining.update(task.name for task in waiting)
         if waiting and self._commits.together:
             self._draining.update(task.name for task in due)
@@ -232,10 +237,12 @@ class Container:
         for task in ready:
             self._draining.discard(task.name)
             self._next_commit[task.name] = now + self._interval
-        return (yield from self._commit(ready))
+        moved = yield from self._commit(ready)
+        self._reopen([task for task in ready if task.reopens and task in self._tasks])
+        return moved
 
     def _is_due(self, task: LocalTask, now: float, *, starved: bool) -> bool:
-        if task.name in self._draining or task.leaves or now >= self._next_commit[task.name]:
+        if task.name in self._draining or task.rests_next or now >= self._next_commit[task.name]:
             return True
         if task.commit_is_large:
             return True
@@ -278,6 +285,18 @@ class Container:
         if self._moves is not None:
             self._moves.part_with(tasks)
         self._change_tasks([task for task in self._tasks if task not in tasks])
+
+    def _reopen(self, tasks: list[LocalTask]) -> None:
+        """Open these tasks again, which are committed, with the partitions that they have got."""
+        if not tasks or self._growth is None:
+            return
+        for task in tasks:
+            self._reporter.leaves(task.metrics())
+            task.close()
+        if self._moves is not None:
+            self._moves.end_merges()
+        again = {task.name: self._growth.reopened(task) for task in tasks}
+        self._change_tasks([again.get(task.name, task) for task in self._tasks])
 
     def _change_tasks(self, tasks: list[LocalTask]) -> None:
         self._set_tasks(tasks)
@@ -335,12 +354,14 @@ class Container:
         now = self._clock()
         if moved:
             self._worked_at = now
-        self._check_stall(now, moved)
+        self._stall.check(self._tasks, self._ends, moved=moved)
         if self._moves is not None and self._guard is not None:
             if (often := self._moves.check_seconds) is not None:
                 yield partial(self._guard.check, often)
             self._move(self._moves)
             self._reporter.size = self._moves.size
+        if self._growth is not None:
+            self._growth.step(self._tasks, self._ends)
         if now >= self._next_check:
             self._next_check = now + CHECK_SECONDS
             if self._inputs is not None:
@@ -349,43 +370,6 @@ class Container:
                 yield self._guard.check
                 self._wait_reporter.report(now, self._worked_at)
         self._reporter.running(self._tasks)
-
-    def _check_stall(self, now: float, moved: bool) -> None:
-        """Raise NoProgressError if the container has had work for `stall_timeout` and has made no progress."""
-        stuck = {} if moved else {task.name: waits for task in self._tasks if (waits := self._waits_for(task))}
-        if not stuck:
-            self._moved_at = now
-        elif now - self._moved_at > self._settings.stall_timeout.total_seconds():
-            seconds = self._settings.stall_timeout.total_seconds()
-            waits_for = "; ".join(f"task {name} waits for {waits}" for name, waits in stuck.items())
-            remedy = "look for a call that never returns, or raise stall_timeout"
-            if absent := self._wait_reporter.absent():
-                waits_for += f"; this container waits for {absent}"
-                remedy = "start the containers that are missing, or raise stall_timeout"
-            wrong = f"nothing has moved for {seconds:g} s while there is work: {waits_for}"
-            raise NoProgressError(explain(wrong, "progress", remedy, self._plan.pipeline.origin))
-
-    def _waits_for(self, task: LocalTask) -> str:
-        """What a task waits for, as text; empty if it has no work."""
-        if not task.queues.empty or task.view.busy or task.view.paused:
-            return "messages in flight"
-        if self._ends is None:
-            unread = self._unread_inputs(task)
-            return "messages of " + ", ".join(unread) if unread else ""
-        if task.view.done:
-            return ""
-        # The end of an intermediate stream comes from tasks of other containers. While those run, they report a stall
-        # themselves, so this container waits for sources only.
-        present = self._others and not self._wait_reporter.absent()
-        inputs = [name for name in task.view.open_inputs if not present or self._plan.stream(name).kind == "source"]
-        return "the end of " + ", ".join(inputs) if inputs else ""
-
-    def _unread_inputs(self, task: LocalTask) -> list[str] | None:
-        """The inputs of a task that have messages which this run will read, and has not; None if that is unknown."""
-        positions, ends = task.queues.positions, self._ends
-        if ends is None:
-            return self._reporter.behind(positions)
-        return [place[0] for place, offset in positions.items() if offset < ends.get(place, offset)]
 
     def report(self) -> Report:
         """The report of the run so far."""

@@ -32,6 +32,7 @@ class ContainerInputs:
         for task in tasks:
             for partition in task.queues.positions:
                 self._tasks.setdefault(partition, []).append(task)
+        self._checks = {place: check for task in tasks for place, check in task.key_checks.items()}
         self._whole = {place: _is_whole(own, ()) for place, own in self._tasks.items()}
         self._committed: Checkpoints = {}
 
@@ -49,8 +50,9 @@ class ContainerInputs:
         return frozenset([partition for partition in self._tasks if self._wants(partition, up_to.get(partition))])
 
     def _wants(self, partition: StreamPartition, end: int | None) -> bool:
-        stream, _ = partition
-        reading = [task for task in self._tasks[partition] if not task.queues.is_read(stream, end)]
+        tasks = self._tasks[partition]
+        stream = tasks[0].queues.name_of(partition)  # one for all, since the tasks are of one number
+        reading = [task for task in tasks if not task.queues.is_read(stream, end)]
         # Those that are to come equally far before they are merged: the others are held meanwhile, with full queues.
         if any(task.queues.is_behind(stream) for task in reading):
             return True
@@ -73,8 +75,12 @@ class ContainerInputs:
         return offsets
 
     def add(self, batch: RecordBatch) -> list[str]:
-        """Queue a batch for the tasks of its partition. Returns their names."""
-        tasks = self._tasks[(batch.stream, batch.partition)]
+        """Queue a batch for the tasks of its partition. Returns their names. Raises PlanError for a key of a source
+        that has grown, where it belongs in another partition."""
+        place = batch.stream, batch.partition
+        tasks = self._tasks[place]
+        if place in self._checks:
+            self._checks[place].check(batch)
         for task, part in zip(tasks, self._split(batch, tasks), strict=True):
             task.queues.add(part)
         return [task.name for task in tasks]

@@ -49,6 +49,7 @@ from .coordination.membership import ContainerId, Membership, PlaceGuard, join
 from .handover.owners import owned_by, owners_of, unsettled
 from .handover.run_plan import half_changed, plan_of_run, refuse_half_changed
 from .handover.task_moves import task_moves
+from .input_growth import InputGrowth
 from .observe.progress import ProgressReporter
 from .open_tasks import open_tasks
 from .rescaling import refuse_other_elasticity, rescale
@@ -177,7 +178,8 @@ def _prepare(
     # First, so that a plan that is refused has created no stream.
     refuse_impossible(plan, system, settings)
     make_streams(plan, system.admin())
-    inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped", clock=machine.clock)
+    ends, grows = until != "stopped", isinstance(system, ProducingSystem)
+    inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=ends, grows=grows, clock=machine.clock)
     outputs = _output_producer(plan, system, settings, stack)
     owners = partial(_owners, plan, system)
     guard = stack.enter_context(join(plan, system, container_id, until, machine, owners))
@@ -227,7 +229,7 @@ def _open_container(
     # Once the commits are open: no earlier process of this container can hand a task over any more. It may have done so
     # by an assignment that was written since this one has joined; and others may have split it until they were fenced.
     own, settled = _own_tasks(plan, system, guard, follows=follows)
-    tasks, opener = open_tasks(shared, system, admin, stack, own, resources, may_get_more=follows)
+    tasks, opener = open_tasks(shared, system, admin, stack, own, resources, may_get_more=follows, wall=machine.wall)
     consumer = system.consumer()
     stack.callback(consumer.close)
     open_sinks(plan, stack, loop.run, settings.stall_timeout)
@@ -244,6 +246,7 @@ def _open_container(
         machine=machine,
         inputs=inputs,
         moves=task_moves(guard, opener, system, settled=settled, machine=machine) if follows else None,
+        growth=InputGrowth(opener, inputs, system) if isinstance(system, ProducingSystem) else None,
     )
 
 

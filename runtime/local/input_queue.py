@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 
+from ...planner.stream_names import growth_name
 from ..systems.contract import RecordBatch, StreamPartition
 from .offset_tracker import OffsetTracker
 
@@ -16,12 +17,18 @@ class InputQueue:
 
     `next_offset` is the first offset that was not read, `read` counts the records that were read, and `processed`
     those that were processed. With `bootstrap_until` the input is processed up to that offset before the others, and
-    from `hold_at` on it is not processed.
+    from `hold_at` on it is not processed; nor is one that is `held`. The `name` is that of the stream, or of the
+    `growth` of it that the partition is of.
     """
 
-    def __init__(self, stream: str, partition: int, offset: int, *, bootstrap_until: int | None = None) -> None:
+    def __init__(
+        self, stream: str, partition: int, offset: int, *, bootstrap_until: int | None = None, growth: int = 0
+    ) -> None:
+        self.name = growth_name(stream, growth)
         self.stream = stream
         self.partition = partition
+        self.growth = growth
+        self.held = False
         self.next_offset = offset
         self.bootstrap_until = bootstrap_until
         self.hold_at: int | None = None
@@ -54,7 +61,7 @@ class InputQueue:
     @property
     def ready(self) -> bool:
         """Whether records wait that may be processed."""
-        return bool(self._batches) and (self.hold_at is None or self.reached < self.hold_at)
+        return bool(self._batches) and not self.held and (self.hold_at is None or self.reached < self.hold_at)
 
     @property
     def is_behind(self) -> bool:
@@ -109,12 +116,17 @@ class InputQueue:
         # The last offsets before `end` may hold no messages, so `landed` may never reach it.
         return self.next_offset >= end and self.empty and self._tracker.idle
 
+    def has_passed(self, end: int) -> bool:
+        """Whether all messages before an offset have landed, be there later ones or not."""
+        return self.landed >= end or self.has_landed(end)
+
 
 class InputQueues:
     """The queues of all inputs of a task. While bootstrap streams are processed, the other inputs are not read."""
 
     def __init__(self, queues: Iterable[InputQueue]) -> None:
-        self._queues = {queue.stream: queue for queue in queues}
+        self._queues = {queue.name: queue for queue in queues}
+        self._names = {(queue.stream, queue.partition): name for name, queue in self._queues.items()}
         limits = {name: queue.bootstrap_until for name, queue in self._queues.items()}
         self._bootstrapped = {name: end for name, end in limits.items() if end is not None}
 
@@ -125,6 +137,14 @@ class InputQueues:
     def positions(self) -> dict[StreamPartition, int]:
         """The offset from which each input is to be read on."""
         return {(queue.stream, queue.partition): queue.next_offset for queue in self}
+
+    def of(self, name: str) -> InputQueue:
+        """The queue of an input."""
+        return self._queues[name]
+
+    def name_of(self, place: StreamPartition) -> str:
+        """The name of the input that is a partition."""
+        return self._names[place]
 
     def is_read(self, stream: str, end: int | None) -> bool:
         """Whether a stream was read up to `end`; a run without an end never has."""
@@ -149,12 +169,12 @@ class InputQueues:
     def hold_at(self, offsets: Mapping[str, int]) -> None:
         """Process no message of these streams from these offsets on; those of others go on."""
         for queue in self:
-            queue.hold_at = offsets.get(queue.stream)
+            queue.hold_at = offsets.get(queue.name)
 
     @property
     def reached(self) -> dict[str, int]:
         """The offset of the next message of each input to be processed."""
-        return {queue.stream: queue.reached for queue in self}
+        return {queue.name: queue.reached for queue in self}
 
     @property
     def ready(self) -> bool:
@@ -162,8 +182,8 @@ class InputQueues:
         return any(queue.ready for queue in self)
 
     def add(self, batch: RecordBatch) -> None:
-        """Queue a batch at the input of its stream. The task reads one partition of each, so the stream is enough."""
-        self._queues[batch.stream].add(batch)
+        """Queue a batch at the input that is its partition."""
+        self._queues[self._names[batch.stream, batch.partition]].add(batch)
 
     def end_bootstraps(self) -> None:
         """Let the other inputs be read once all messages of the bootstrap streams have landed."""
@@ -173,8 +193,8 @@ class InputQueues:
 
     @property
     def empty(self) -> bool:
-        """Whether no records wait to be processed."""
-        return all(queue.empty for queue in self)
+        """Whether no records wait to be processed, but for those of inputs that are held."""
+        return all(queue.empty or queue.held for queue in self)
 
     @property
     def processed(self) -> int:
@@ -184,7 +204,7 @@ class InputQueues:
     @property
     def landed(self) -> dict[str, int]:
         """The offset of each input before which every message has landed."""
-        return {queue.stream: queue.landed for queue in self}
+        return {queue.name: queue.landed for queue in self}
 
     def has_landed(self, stream: str, end: int) -> bool:
         """Whether all messages of an input before an offset were read and have landed."""

@@ -11,10 +11,12 @@ from ...dsl.errors import UnsupportedError, UsageError
 from ...dsl.operators import table_id
 from ...dsl.validation import explain
 from ...planner.plan import Plan
+from ...planner.stream_names import growth_of
 from ..preflight.input_streams import inputs_of
 from ..reset_step import ResetStep
 from ..systems.contract import ProducingSystem, System
 from .checkpoints.checkpoint import Checkpoint, checkpoints_in, write_checkpoints
+from .checkpoints.migration import read_before
 from .coordination.exclusion import no_containers
 
 
@@ -48,7 +50,7 @@ def input_steps(
             )
             for task, checkpoint in stored.items()
             for stream in streams
-            if stream in checkpoint.identities or (stream in checkpoint.offsets and not keep_offsets)
+            if stream in checkpoint.identities or (stream in read_before({task: checkpoint}) and not keep_offsets)
         ]
 
 
@@ -59,6 +61,7 @@ def _forget(plan: Plan, system: System, task: str, stream: str, keep_offsets: bo
 
 def _without(checkpoint: Checkpoint, stream: str, keep_offsets: bool) -> Checkpoint:
     identities = {name: id for name, id in checkpoint.identities.items() if name != stream}
-    offsets = {name: at for name, at in checkpoint.offsets.items() if keep_offsets or name != stream}
+    offsets = {name: at for name, at in checkpoint.offsets.items() if keep_offsets or growth_of(name)[0] != stream}
+    holds = {name: hold for name, hold in checkpoint.holds.items() if keep_offsets or growth_of(name)[0] != stream}
     tables = {id: at for id, at in (checkpoint.tables or {}).items() if keep_offsets or id != table_id(stream)}
-    return structs.replace(checkpoint, identities=identities, offsets=offsets, tables=tables)
+    return structs.replace(checkpoint, identities=identities, offsets=offsets, tables=tables, holds=holds)

@@ -9,21 +9,25 @@ from itertools import chain
 from ...dsl.errors import PlanError
 from ...dsl.validation import explain
 from ...planner.border_schema import next_border_schemas
+from ...planner.growths import fits, grown, places_of
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
+from ...planner.stream_names import growth_of
 from ...planner.task_assignment import TaskId, tasks_in
 from ..kernel.code.program import Clients, Program, RemoteTableClients
 from ..kernel.compiler.compiler import compile_stage
 from ..kernel.time.stage_input import TimeSource
 from ..open_resources import OpenResources
 from ..preflight.state_compatibility import refuse_changed, reset_command
+from ..process.clock import wall_clock
 from ..size_limit import SizeLimit
 from ..state import MemoryStore, TaskStore
-from ..systems.contract import Admin, System
+from ..systems.contract import Admin, ProducingSystem, System
 from ..systems.provisioning import bootstrap_streams, record_limits, table_streams
 from .checkpoints.border_compatibility import last_border_schemas, refuse_changed_borders
 from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from .checkpoints.migration import migrate_checkpoints, read_before
+from .holds import with_growths
 from .input_queue import InputQueue, InputQueues
 from .stores.task_stores import remove_others, store_for
 from .task import LocalTask, RunContext
@@ -40,7 +44,7 @@ class Programs:
     def __init__(self, plan: Plan, limits: Mapping[str, SizeLimit], clients: Clients) -> None:
         shared: RemoteTableClients = {}
         self._plan = plan
-        self._compile = partial(compile_stage, plan, trailers=True, remotes=shared, limits=limits, clients=clients)
+        self._compile = partial(compile_stage, trailers=True, remotes=shared, limits=limits, clients=clients)
         self._compiled: dict[tuple[str, bool], Program] = {}
         for stage in plan.stages:  # before anything runs: what cannot be compiled is told at once
             self.of(stage.id, split=stage.elasticity > 1)
@@ -49,8 +53,15 @@ class Programs:
         """The program of a stage."""
         if (stage, split) not in self._compiled:
             clocks = _clocks(self._plan, self._plan.stage(stage).inputs)
-            self._compiled[stage, split] = self._compile(stage, clocks, split=split)
+            self._compiled[stage, split] = self._compile(self._plan, stage, clocks, split=split)
         return self._compiled[stage, split]
+
+    def grow(self, plan: Plan) -> None:
+        """Have programs of a plan in which sources have grown from now on."""
+        before, self._plan = self._plan, plan
+        same = {new.name for old, new in zip(before.streams, plan.streams, strict=True) if old == new}
+        kept = {stage.id for stage in plan.stages if same.issuperset(stage.inputs)}
+        self._compiled = {of: program for of, program in self._compiled.items() if of[0] in kept}
 
     def cancel_batches(self) -> None:
         """Cancel what the clients of remote tables have in flight."""
@@ -58,15 +69,17 @@ class Programs:
             program.cancel_batches()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaskOpener:
-    """Opens tasks of a run, one by one: those that it begins with, and those that other containers hand over."""
+    """Opens tasks of a run, one by one: those that it begins with, and those that other containers hand over. `run` has
+    the plan as sources have grown by now; `wall` returns ms since epoch."""
 
     run: RunContext
     system: System
     admin: Admin
     programs: Programs
     latest: frozenset[str]
+    wall: Callable[[], int] = wall_clock
 
     def prepare(self, task: str) -> TaskSetup:
         """A task with its store, which whoever asks for it has to close."""
@@ -90,13 +103,46 @@ class TaskOpener:
         their bootstrap streams already, unless the checkpoint says otherwise."""
         starts, ends = cache(self.admin.starts), cache(self.admin.ends)  # tasks of a stage need the same offsets
         opened = []
-        for setup, checkpoint in tasks:
+        for prepared, last in tasks:
+            self._know(prepared.stage, last)
+            # It may have been prepared before a source has grown.
+            setup = replace(prepared, places=places_of(self.run.plan, prepared.stage, prepared.number))
+            checkpoint = with_growths(last, setup.inputs, self._held_until)
             first = not taken_over or checkpoint.blank or checkpoint.bootstrapping
             bootstrapped = bootstrap_streams(self.run.plan) if first else frozenset()
             queues = InputQueues(_queues(setup, checkpoint, starts, ends, self.latest, bootstrapped))
             program = self.programs.of(setup.stage, split=setup.elasticity > 1)
             opened.append(LocalTask(self.run, program, setup, checkpoint, queues))
         return opened
+
+    def reopened(self, task: LocalTask) -> LocalTask:
+        """A task that has been committed, with nothing in flight, with the partitions that sources have got since."""
+        (again,) = self.open_all([(task.setup, task.checkpoint)], taken_over=True)
+        again.generation = task.generation
+        return again
+
+    def grow(self, counts: Mapping[str, int]) -> None:
+        """Have these partition counts of sources, as far as they are larger, for tasks that are opened from now on."""
+        plan = grown(self.run.plan, counts)
+        if plan is not self.run.plan:
+            self.programs.grow(plan)
+            self.run = replace(self.run, plan=plan)
+
+    def _know(self, stage: str, checkpoint: Checkpoint) -> None:
+        """Know the growths that a task has read in another container, which has heard of them before this one."""
+        streams = {name: self.run.plan.stream(name) for name in self.run.plan.stage(stage).inputs}
+        known = map(growth_of, checkpoint.offsets)
+        unknown = {name for name, growth in known if name in streams and growth >= streams[name].growths}
+        if unknown and isinstance(self.system, ProducingSystem):
+            found = self.system.admin().describe(unknown)
+            self.grow(
+                {name: one.partitions for name, one in found.items() if fits(self.run.plan, name, one.partitions)}
+            )
+
+    @property
+    def _held_until(self) -> int:
+        """Until when producers may write to the partitions that there were before those which are found now."""
+        return self.wall() + (self.system.admin().metadata_ms if isinstance(self.system, ProducingSystem) else 0)
 
 
 def make_tasks(
@@ -121,6 +167,7 @@ def open_tasks(
     resources: OpenResources | None = None,
     *,
     may_get_more: bool = False,
+    wall: Callable[[], int] = wall_clock,
 ) -> tuple[list[LocalTask], TaskOpener]:
     """What `make_tasks` does, and what opens more of them. Where other containers may hand over tasks of any stage
     (`may_get_more`), the resources of all stages are opened."""
@@ -130,7 +177,7 @@ def open_tasks(
     if written and not stored:
         raise _another_wrote(plan, written)
     programs = Programs(plan, record_limits(plan, admin), {} if resources is None else resources.clients)
-    opener = TaskOpener(run, system, admin, programs, _begun_at_ends(plan, settings, stored))
+    opener = TaskOpener(run, system, admin, programs, _begun_at_ends(plan, settings, stored), wall)
     # Before the stores are opened: only one process at a time can open the store that state is moved to.
     run.commits.move_states(opener.open_store)
     setups = _setups(run, stored, own, opener.open_store, stack)
@@ -209,7 +256,7 @@ def _setup(
         number=task.number,
         store=store,
         changelogs={store.operator: store.changelog for store in stores},
-        inputs=[stream for stream in stage.inputs if task.number < plan.stream(stream).partitions],
+        places=places_of(plan, stage.id, task.number),
         keeps_more=keeps_more,
         bucket=task.bucket,
         elasticity=task.elasticity,
@@ -228,11 +275,15 @@ def _queues(
 ) -> Iterator[InputQueue]:
     """The queues of a task's inputs, each read from its checkpoint on. Without a checkpoint an input is read from its
     start, or from its end if it is in `latest`."""
-    number = setup.number
-    for stream in setup.inputs:
-        begin = ends(stream) if stream in latest else starts(stream)
-        until = ends(stream)[number] if stream in bootstrapped else None
-        yield InputQueue(stream, number, checkpoint.offsets.get(stream, begin[number]), bootstrap_until=until)
+    for name, (stream, partition) in setup.places.items():
+        _, growth = growth_of(name)
+        # What comes to partitions that are new is not older than the pipeline.
+        begin = (ends if stream in latest and not growth else starts)(stream)
+        # A growth that is held would hold up all others.
+        first = stream in bootstrapped and name not in checkpoint.holds
+        until = ends(stream)[partition] if first else None
+        offset = checkpoint.offsets.get(name, begin[partition])
+        yield InputQueue(stream, partition, offset, bootstrap_until=until, growth=growth)
 
 
 def _written_between(plan: Plan, admin: Admin) -> str | None:

@@ -12,6 +12,7 @@ from typing import Literal, cast
 
 from ...dsl.errors import PlanError, SystemProblem
 from ...dsl.validation import explain
+from ...planner.growths import places_of
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.state_schema import StateSchema
@@ -103,10 +104,12 @@ def _offsets_to_meet(before: Plan, system: System, stored: Checkpoints) -> dict[
     for stream in (stream.name for stream in before.streams if stream.kind == "source"):
         unread = admin.ends(stream) if stream in first else admin.starts(stream)
         ends.update({(stream, number): offset for number, offset in enumerate(unread)})
+    stages = {stage.id for stage in before.stages}
     for name, checkpoint in stored.items():
-        for stream, offset in checkpoint.offsets.items():
-            place = (stream, TaskId.parse(name).number)
-            if place in ends:
+        id = TaskId.parse(name)
+        places = places_of(before, id.stage, id.number) if id.stage in stages else {}
+        for input, offset in checkpoint.offsets.items():
+            if (place := places.get(input)) in ends:
                 ends[place] = max(ends[place], offset)
     return ends
 

@@ -23,9 +23,11 @@ from ..output_routes import MOST_IN_SINKS
 from ..systems.contract import StreamPartition
 from ..systems.provisioning import tables_by_stream
 from .border_progress import BorderProgress
-from .checkpoints.checkpoint import Checkpoint, Owner
+from .checkpoints.checkpoint import Checkpoint, Hold, Owner
 from .commit.contract import Commits, Committed, TaskCommit
+from .holds import TaskHolds
 from .input_queue import InputQueue, InputQueues
+from .key_checks import key_checks
 from .output_router import Router
 from .slices import SLICE, StateSlice
 from .task_metrics import CommitMetrics, TaskMetrics
@@ -86,7 +88,7 @@ class LocalTask:
         self.changes_borders = self._border_schemas != checkpoint.borders
         tables = tables_by_stream(run.plan, stage.operators)
         self._tables = {id: name for name, id in tables.items() if name in setup.inputs}
-        for name in stage.inputs:
+        for name in program.graph.inputs:
             if name not in setup.inputs:
                 self._work.inputs.leave_out(name)
         self._borders = BorderProgress(run.plan, stage, self._work.progress, self._control)
@@ -98,6 +100,11 @@ class LocalTask:
         self._resumed = False
         moved = checkpoint.owner is not None and checkpoint.owner[0] == run.id
         self._owner = checkpoint.owner if moved else None
+        self.holds = TaskHolds(run.plan, setup.number, checkpoint.holds, queues)
+        self._growths = [queue for queue in queues if queue.growth]
+        self.key_checks = key_checks(run.plan, setup)
+        self.reopens = False
+        """Whether it is to be opened again after its next commit, since it has got other partitions."""
         self._successors: Mapping[str, Owner] = {}
         # This may fire windows, whose outputs are routed at once: it must come last.
         self._work.inputs.end_again()
@@ -132,7 +139,7 @@ class LocalTask:
         yet; None if that is unknown."""
         if self._work.paused:
             return
-        queued = (queue.stream for queue in self.queues if not queue.empty)
+        queued = (queue.name for queue in self.queues if not queue.empty)
         self._work.set_clock(now, None if unread is None else {*unread, *queued})
 
     def step(self, most: int = SLICE) -> bool:
@@ -148,6 +155,7 @@ class LocalTask:
         if self._work.paused:
             return self._go_on()
         self.queues.end_bootstraps()
+        self._wake_growths()
         if not self.program.asynchronous and not self.queues.ready:
             return False
         self._work.check()
@@ -158,6 +166,12 @@ class LocalTask:
         self._work.state.evict(self._cache)
         self._route_outputs()
         return moved
+
+    def _wake_growths(self) -> None:
+        """Let the time of growths of sources count that have messages, which those that are held have, too."""
+        for queue in self._growths:
+            if not queue.empty:
+                self._work.inputs.wake(queue.name)
 
     def _is_full(self) -> bool:
         """Whether a firing is to wait for a commit. Frees the memory of state that is committed."""
@@ -199,7 +213,15 @@ class LocalTask:
         whole = start == 0 and stop == len(batch.records)
         upto = None if whole else stop
         fed = self._work.feed(
-            batch.stream, batch.partition, batch.offsets, batch.records, start, upto, marks, batch.buckets
+            batch.stream,
+            batch.partition,
+            batch.offsets,
+            batch.records,
+            start,
+            upto,
+            marks,
+            batch.buckets,
+            queue.growth,
         )
         if marks is not None:
             queue.withdraw(stop - fed)
@@ -227,12 +249,13 @@ class LocalTask:
     def end_inputs(self, ends: Mapping[StreamPartition, int]) -> bool:
         """End each input whose messages up to the run's end offset have landed. Returns whether an input ended."""
         moved = False
-        for stream in self.view.open_inputs if not self._work.joined.stale else ():
+        for name in self.view.open_inputs if not self._work.joined.stale else ():
             if self._work.paused:
                 break
-            end = ends.get((stream, self.setup.number))
-            if end is not None and self.queues.has_landed(stream, end):
-                self._work.inputs.end(stream)
+            queue = self.queues.of(name)
+            end = ends.get((queue.stream, queue.partition))
+            if end is not None and queue.has_landed(end):
+                self._work.inputs.end(name)
                 self._route_outputs()
                 moved = True
         return moved
@@ -258,6 +281,16 @@ class LocalTask:
         """Whether the next commit is the last one here, after which another container has the task."""
         return bool(self._successors)
 
+    @property
+    def rests_next(self) -> bool:
+        """Whether nothing is to be in flight at the next commit, after which the task is not this one any more."""
+        return self.leaves or self.reopens
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The last commit."""
+        return self._last
+
     def close(self) -> None:
         """Cancel the asynchronous calls in flight."""
         with suppress(RuntimeError):  # the loop is closed: calls that ignored their cancellation ended with it
@@ -266,7 +299,7 @@ class LocalTask:
     @property
     def has_changes(self) -> bool:
         """Whether offsets, outputs or state have changed since the last commit."""
-        moved = any(queue.landed != self._last.offsets.get(queue.stream, 0) for queue in self.queues)
+        moved = any(queue.landed != self._last.offsets.get(queue.name, 0) for queue in self.queues)
         return moved or self._borders.has_unreported_end or self._router.unflushed or self._work.state.changed > 0
 
     @property
@@ -305,7 +338,7 @@ class LocalTask:
         last, position = self._last, self._position()
         offsets = last.offsets | self.queues.landed
         known = self._run.identities
-        identities = {name: known[name] for name in self.setup.inputs if name in known}
+        identities = {queue.stream: known[queue.stream] for queue in self.queues if queue.stream in known}
         return Checkpoint(
             offsets=offsets,
             position=position,
@@ -319,7 +352,12 @@ class LocalTask:
             borders=self._border_schemas,
             owner=self._successors.get(self.name, self._owner),
             bootstrapping=self.queues.bootstraps,
+            holds=self._kept_holds() | self.holds.known,
         )
+
+    def _kept_holds(self) -> dict[str, Hold]:
+        """The holds of inputs that the stage no longer has, for these may come back."""
+        return {name: hold for name, hold in self._last.holds.items() if name not in self.program.graph.inputs}
 
     def _position(self) -> Position:
         position = self._work.position()
@@ -336,7 +374,7 @@ class LocalTask:
 
     def trimmable_offsets(self) -> dict[StreamPartition, int]:
         """The offsets of intermediate streams before which no record is read again, not even after a power cut."""
-        kinds = {name: self._run.plan.stream(name).kind for name in self.setup.inputs}
+        kinds = {queue.name: self._run.plan.stream(queue.stream).kind for queue in self.queues}
         known = {name: self._last.offsets.get(name) for name, kind in kinds.items() if kind == "intermediate"}
         offsets = {(name, self.setup.number): offset for name, offset in known.items() if offset is not None}
         if offsets:

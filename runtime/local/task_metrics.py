@@ -93,7 +93,7 @@ class TaskMetrics:
     @property
     def processed(self) -> dict[str, int]:
         """The counts of processed messages, by stream; streams without any are left out."""
-        return {one.stream: one.processed for one in self.inputs if one.processed}
+        return sums({one.stream: one.processed} for one in self.inputs if one.processed)
 
     @property
     def counts(self) -> TaskCounts:

@@ -9,6 +9,7 @@ from ...planner.state_schema import StateSchema
 from ..kernel.key_buckets import bucket_of
 from ..kernel.state_keys import is_of_all_keys, key_of_record
 from ..state.contract import TaskStore
+from ..systems.contract import StreamPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,8 @@ class TaskSetup:
     """A task before it runs.
 
     `number` is its number within its stage. `changelogs` has the changelog of each operator that keeps state, by
-    operator. `inputs` are the input streams that have a partition of the task's number. `keeps_more` says that the
+    operator. `places` has the partition of each of its inputs, by the name of the stream or of a growth of it. A stream
+    that has no partition for the task's number is not among them. `keeps_more` says that the
     store may hold the state of operators that are no longer in the plan. Where tasks are split by `elasticity`, the
     task has one key `bucket`; `producer` is its number among all tasks of the stage. `schemas` has the schema of the
     state of each operator.
@@ -27,12 +29,17 @@ class TaskSetup:
     number: int
     store: TaskStore
     changelogs: Mapping[str, str]
-    inputs: Sequence[str] = ()
+    places: Mapping[str, StreamPartition] = field(default_factory=dict)
     keeps_more: bool = False
     bucket: int = 0
     elasticity: int = 1
     producer: int = 0
     schemas: Mapping[str, StateSchema] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """The inputs of the task."""
+        return [*self.places]
 
     @property
     def stateful(self) -> bool:

@@ -39,7 +39,7 @@ class TaskView:
 
     @property
     def open_inputs(self) -> list[str]:
-        """The streams of which more may come: not all of their producers have reported the end of input."""
+        """The inputs of which more may come: not all of their producers have reported the end of input."""
         return [stream for stream in self._setup.inputs if not self._work.inputs.ended(stream)]
 
     @property
@@ -95,8 +95,8 @@ class TaskView:
     def _input_metrics(
         self, queue: InputQueue, watermarks: Mapping[str, int], committed: Mapping[str, int]
     ) -> InputMetrics:
-        controls = self._work.inputs.controls.get(queue.stream, 0)
-        discarded = self._work.counts.discarded.get(queue.stream, 0)
+        controls = self._work.inputs.controls.get(queue.name, 0)
+        discarded = self._work.counts.discarded.get(queue.name, 0)
         split = self._program.graph.inputs[queue.stream].split
         return InputMetrics(
             stream=queue.stream,
@@ -106,6 +106,6 @@ class TaskView:
             discarded=discarded if split else None,
             waiting=queue.waiting,
             next_offset=queue.next_offset,
-            committed_offset=committed.get(queue.stream),
-            watermark=watermarks[queue.stream],
+            committed_offset=committed.get(queue.name),
+            watermark=watermarks[queue.name],
         )

@@ -9,6 +9,7 @@ from threading import Thread
 
 from ...dsl.errors import SystemProblem
 from ...dsl.validation import explain
+from ...planner.growths import fits
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..systems.contract import ProducingSystem, StreamDescription, System
@@ -40,6 +41,13 @@ def descriptions_of(system: System, streams: Collection[str]) -> Descriptions:
     return system.admin().describe(streams) if isinstance(system, ProducingSystem) else {}
 
 
+def _seconds_between(system: System) -> float:
+    """Seconds between two looks at the streams of a system."""
+    if not isinstance(system, ProducingSystem):
+        return CHECK_SECONDS
+    return min(CHECK_SECONDS, system.admin().metadata_ms / 1000)
+
+
 def recreated(plan: Plan, stream: str, where: str, reset: str, engine: str = "local") -> SystemProblem:
     """The error for a stream that was deleted and created again since it was read. `reset` is the command that resets
     the pipeline."""
@@ -59,7 +67,9 @@ def _origin(plan: Plan, stream: str) -> object:
 
 class InputStreamMonitor:
     """Warns at the start of a run if the other engine has read the inputs. During the run it checks every 10 s that
-    each input is still the same stream (its `identities`). `warnings` are all warnings so far, by subject."""
+    each input is still the same stream (its `identities`), and more often where clients are to hear of new partitions
+    sooner. `warnings` are all warnings so far, by subject; `grown` has the partitions of sources that have got more
+    than the plan has, and that the run is to read."""
 
     def __init__(
         self,
@@ -70,10 +80,13 @@ class InputStreamMonitor:
         *,
         engine: str = "local",
         ends: bool = False,
+        grows: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """With `ends` the run stops at the end of its inputs, and new partitions are for a later run."""
+        """With `ends` the run stops at the end of its inputs, and new partitions are for a later run. One that `grows`
+        reads those that are new."""
         self.warnings: dict[str, str] = {}
+        self.grown: dict[str, int] = {}
         if other := other_engine_warning(plan, system, settings, engine):
             expected = "one engine per pipeline, or separate outputs for each engine"
             self._warn(ENGINE, explain(other.wrong, expected, other.remedy, plan.pipeline.origin))
@@ -81,7 +94,8 @@ class InputStreamMonitor:
         self._reset = reset_command(plan, system, settings, engine)
         self._descriptions = descriptions_of(system, streams)
         self.identities = {stream: one.id for stream, one in self._descriptions.items() if one.id}
-        self._next = clock() + CHECK_SECONDS
+        self._grows, self._seconds = grows, _seconds_between(system)
+        self._next = clock() + self._seconds
         self._thread: Thread | None = None
         self._answer: Descriptions = {}
 
@@ -92,7 +106,7 @@ class InputStreamMonitor:
             self._thread = None
             self._compare(self._answer)
         if self._descriptions and self._thread is None and self._clock() >= self._next:
-            self._next = self._clock() + CHECK_SECONDS
+            self._next = self._clock() + self._seconds
             self._thread = Thread(target=self._fetch, name="fluvial-inputs", daemon=True)
             self._thread.start()
 
@@ -107,8 +121,18 @@ class InputStreamMonitor:
                 raise recreated(self._plan, stream, self._system.url, self._reset, self._engine)
         for stream, now in current.items():
             planned = self._plan.stream(stream).partitions
-            if now.partitions > planned and not self._ends:
+            if now.partitions <= planned or self._ends:
+                continue
+            # An intermediate stream never grows.
+            source = self._plan.stream(stream).kind == "source"
+            if self._grows and source and fits(self._plan, stream, now.partitions):
+                self.grown[stream] = now.partitions
+            else:
                 self._warn(PARTITIONS + stream, self._grown(stream, planned, now.partitions))
+
+    def follow(self, plan: Plan) -> None:
+        """Compare with a plan in which sources have grown from now on."""
+        self._plan, self.grown = plan, {}
 
     def _grown(self, stream: str, before: int, now: int) -> str:
         wrong = f"the stream {stream!r} of {self._system.url} has {now} partitions now: this run reads the "
@@ -117,6 +141,9 @@ class InputStreamMonitor:
             "run fluvial check to see whether a new run can continue with the stored state, and start the pipeline "
             "again, with all its containers: a new run reads all partitions"
         )
+        if self._grows:
+            remedy = f"state by key can go on with a multiple of {before} alone, for keys are in partitions of other "
+            remedy += f"tasks else: give the stream {now + -now % before} partitions"
         if self._engine == "spark":
             remedy = (
                 "Spark cannot continue a checkpoint with other partitions: give the pipeline another name, or start "

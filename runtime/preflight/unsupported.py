@@ -48,6 +48,10 @@ def _written_on_kafka(plan: Plan, system: str) -> Iterable[str]:
     )
 
 
+def _read_from_kafka(plan: Plan, system: str) -> Iterable[str]:
+    return [stream.name for stream in plan.streams if stream.kind == "source"] if system.startswith("kafka:") else []
+
+
 def _first_on_kafka(plan: Plan, system: str) -> Iterable[str]:
     """Bootstrap streams of stages that have other inputs and keep no state."""
     if not system.startswith("kafka:"):
@@ -125,6 +129,12 @@ _CAVEATS = (
         _by_clock,
         "processing time advances once a batch, at most once a second: all messages of a batch have the same one",
     ),
+    _Row(
+        "spark",
+        _read_from_kafka,
+        "read in the partitions that it begins with: Spark's checkpoint goes on with no other number of them, so that "
+        "more are warned of, and refused by the next run",
+    ),
 )
 
 
@@ -148,8 +158,8 @@ def caveats(plan: Plan, engine: str, system: str = "") -> list[Caveat]:
     >>> from fluvial.planner import plan
     >>> words = Pipeline("words")
     >>> words.stream("lines", value=str).send_to("out")
-    >>> caveats(plan(words), "spark", "kafka://localhost:9092")[0].subject
-    'out'
+    >>> [caveat.subject for caveat in caveats(plan(words), "spark", "kafka://localhost:9092")]
+    ['out', 'lines']
     """
     return [Caveat(engine, subject, reason) for subject, reason in _subjects(_CAVEATS, plan, engine, system)]
 

@@ -327,6 +327,16 @@ class ProducingAdmin(Admin, Protocol):
         """Describe these streams; those that do not exist are left out."""
         ...
 
+    def log_ends(self, stream: str) -> list[int]:
+        """The offset that the next record will have, by partition, also behind records that readers do not see yet."""
+        ...
+
+    @property
+    def metadata_ms(self) -> int:
+        """The time in ms within which clients hear of partitions that a stream has got: for so long a producer may go
+        on without them."""
+        ...
+
     def identity(self, stream: str) -> str:
         """A unique name of a stream. A stream that was deleted and created again has another."""
         ...

@@ -2,16 +2,24 @@
 
 from collections.abc import Iterable
 from threading import Thread
+from typing import Protocol
 
 from ...dsl.errors import SystemProblem
-from .contract import Admin
+
+
+class _Streams(Protocol):
+    """What tells the end offsets of streams."""
+
+    def ends(self, stream: str) -> list[int]:
+        """The end offset of each partition of a stream."""
+        ...
 
 
 class EndOffsets:
     """Fetches end offsets through an admin. With `threaded` it fetches in a thread, and needs an admin of its own: for
     systems whose answer may take long."""
 
-    def __init__(self, admin: Admin, *, threaded: bool = False) -> None:
+    def __init__(self, admin: _Streams, *, threaded: bool = False) -> None:
         self._admin = admin
         self._threaded = threaded
         self._thread: Thread | None = None

@@ -27,7 +27,7 @@ def refuse_other_counts(plan: Plan, settings: Settings) -> None:
     for: the count of a stream that exists does not change."""
     if settings.intermediate_partitions is None:
         return
-    others = {stream.name: stream.partitions for stream in plan.streams if stream.kind != "intermediate"}
+    others = {stream.name: stream.spread for stream in plan.streams if stream.kind != "intermediate"}
     wanted = counts(plan.pipeline, others, settings)
     for border in plan.pipeline.borders:
         name = intermediate(plan.name, border.id)

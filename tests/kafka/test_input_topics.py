@@ -13,10 +13,14 @@ from fluvial.runtime import KafkaSystem, reset, run
 from fluvial.runtime.cli.commands.check import check
 from fluvial.runtime.preflight import input_streams
 from fluvial.runtime.report import Progress
+from fluvial.runtime.systems.partitioner import partition_for
+from generators.counters import Counter
 from kafka.broker import Broker
 
 pytestmark = pytest.mark.kafka
 
+AGE_MS = 500
+"""How soon clients hear of new partitions."""
 ANOTHER = "is not the one that pipeline '.*' has read: it was deleted and created again"
 
 
@@ -29,6 +33,7 @@ class Place:
 
     def __init__(self, broker: Broker, folder: Path) -> None:
         self.name = f"inputs-{uuid4().hex[:8]}"
+        self.address = broker.address
         self.system = KafkaSystem(broker.address)
         self.settings = Settings(state_dir=str(folder))
         self._broker = broker
@@ -111,23 +116,66 @@ def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run_and_keeps_the_n
         place.run()
 
 
-@pytest.mark.usefixtures("soon")
-def test_partitions_that_come_while_a_run_goes_on_are_warned_of_and_the_next_run_reads_them(place: Place) -> None:
+def test_partitions_that_come_while_a_run_goes_on_are_read_by_it(place: Place) -> None:
+    place.system = KafkaSystem(place.address, conf={"metadata.max.age.ms": AGE_MS})
     place.write(1)
-    grown = False
+    grown = 0
 
     def act(progress: Progress) -> None:
         nonlocal grown
         if progress.read == 1 and not grown:
-            grown = True
+            grown = 3
             place.grow(3)
             place.write(2, partition=2)
-        if progress.warnings:
-            assert f"partitions of {place.name}-in" in progress.warnings
+        if progress.read == 2 and grown == 3:
+            grown = 5
+            place.grow(5)
+            place.write(3, partition=4)
+        if progress.read == 3:
             raise Enough
 
     with pytest.raises(Enough):
         place.run(act)
-    place.settings = Settings(state_dir=place.settings.state_dir, offset_default="latest")
-    place.run()
-    assert {*place.written} == {1, 2}
+    assert {*place.written} == {1, 2, 3}
+    place.write(4, partition=3)
+    place.run()  # it goes on in one task, with what five partitions hold
+    assert {*place.written} == {1, 2, 3, 4}
+
+
+def counting(name: str) -> Pipeline:
+    pipeline = Pipeline(name)
+    pipeline.stream(f"{name}-in", key=str, value=str).process(Counter(), id="n").send_to(f"{name}-out")
+    return pipeline
+
+
+def test_state_stays_with_its_keys_as_a_topic_grows_and_their_order_is_kept(broker: Broker, tmp_path: Path) -> None:
+    name, keys = f"grows-{uuid4().hex[:8]}", [f"k{number}" for number in range(12)]
+    system = KafkaSystem(broker.address, conf={"metadata.max.age.ms": AGE_MS})
+    system.admin().create(f"{name}-in", 2)
+
+    def write(partitions: int) -> None:
+        writing = system.producer().begin()
+        for key in keys:
+            place = partition_for(key.encode(), partitions)
+            writing.append(f"{name}-in", place, [(key.encode(), b"m", 1_000, ())])
+        writing.commit()
+
+    steps = [lambda: broker.grow_topic(f"{name}-in", 4), lambda: write(2), lambda: write(4)]
+
+    def act(progress: Progress) -> None:
+        if steps and progress.read == len(keys):
+            while steps:
+                steps.pop(0)()
+        if progress.read == 3 * len(keys):
+            raise Enough
+
+    write(2)
+    settings = Settings(state_dir=str(tmp_path), guarantee="exactly_once")
+    with pytest.raises(Enough):
+        run(counting(name), system=system, settings=settings, progress=act)
+    write(4)
+    run(counting(name), system=system, settings=settings, until="end")
+    written: dict[bytes | None, list[bytes | None]] = {}
+    for key, value, _, _ in contents(system, f"{name}-out"):
+        written.setdefault(key, []).append(value)
+    assert written == {key.encode(): [b"1", b"2", b"3", b"4"] for key in keys}

@@ -259,9 +259,9 @@ def test_a_partition_that_an_input_was_given_is_read_from_its_start_wherever_oth
     assert written(system) == [b"b"]
 
 
-def test_a_container_that_is_started_again_has_the_partitions_of_its_run() -> None:
+def test_a_container_that_is_started_again_has_the_tasks_of_its_run_and_reads_all_partitions() -> None:
     system = ProducingSystem()
     add(system, "a")
     system._memory.streams["in"].append([])
     plans = [checked_plan(copying(), system, Settings(), partitions) for partitions in (None, {"in": 1})]
-    assert [made.stream("in").partitions for made in plans] == [2, 1]
+    assert [(made.stages[0].tasks, made.stream("in").partitions) for made in plans] == [(2, 2), (1, 2)]

@@ -50,10 +50,12 @@ def test_only_a_multiple_fits_tasks_that_keep_state() -> None:
     assert [is_stateful(made, stream) for stream in ("kept", "free")] == [True, False]
     assert [fits(made, "kept", number) for number in (3, 4, 5, 6)] == [False, True, False, True]
     assert fits(made, "free", 3)
+    # With 6 keys of partition 2 of 4 would be in partition 0, which is read already.
+    assert [fits(grown(made, {"kept": 4}), "kept", number) for number in (6, 8)] == [False, True]
 
 
 @pytest.mark.parametrize(
-    ("began", "partition", "before"), [(1, 3, [0, 1]), (2, 3, [1]), (2, 6, [0, 2]), (3, 4, [1]), (2, 1, [])]
+    ("began", "partition", "before"), [(1, 3, [0, 1, 2]), (2, 3, [1]), (2, 6, [0, 2, 4]), (3, 4, [1]), (2, 1, [])]
 )
 def test_keys_of_a_partition_were_in_these_before(began: int, partition: int, before: list[int]) -> None:
     assert [*before_growth(began, partition)] == before

@@ -24,6 +24,7 @@ from ...local.checkpoints.border_compatibility import refuse_changed_borders
 from ...local.checkpoints.checkpoint import checkpoints_in
 from ...local.checkpoints.migration import kept_states, refuse_recreated
 from ...local.checkpoints.rescaled import changed_stages, plan_before
+from ...local.grown_plan import plan_with_growth
 from ...local.stores.survey import missing_stores
 from ...preflight.open_clients import open_clients
 from ...preflight.other_engine import other_engine_warning
@@ -72,7 +73,10 @@ def check(
         streams = None
         yield Finding(f"system: {error}", OUT_OF_REACH)
     try:
-        plan = plan_on(pipeline, existing, settings)
+        if engine == "local" and streams is not None:
+            plan = plan_with_growth(pipeline, streams, existing, settings)
+        else:
+            plan = plan_on(pipeline, existing, settings)
     except FluvialError as error:
         yield Finding(f"plan: {error}", error.exit_code)
         return

@@ -21,6 +21,7 @@ from ....planner.shown_operators import in_sight
 from ....planner.task_assignment import tasks_in
 from ...data_frames.plan_columns import plan_columns
 from ...files import STANDARD, open_output
+from ...local.grown_plan import plan_with_growth
 from ...preflight.unsupported import caveats, limitations
 from ...systems import System
 from ..option_values import wrong_option
@@ -43,7 +44,10 @@ def planned(
 ) -> Plan:
     """The plan for the partition counts of a system's streams; `partitions` overrides them."""
     existing = {} if system is None else system.admin().streams()
-    plan = plan_on(pipeline, {**existing, **partitions}, settings)
+    if system is None:
+        plan = plan_on(pipeline, partitions, settings)
+    else:  # with the tasks that a pipeline has, where its topics have grown
+        plan = plan_with_growth(pipeline, system, {**existing, **partitions}, settings or Settings())
     known = [stream.name for stream in plan.streams]
     for name, count in partitions.items():
         if name not in known:

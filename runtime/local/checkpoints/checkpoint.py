@@ -17,7 +17,7 @@ VERSION = 1
 
 OPERATOR_FACTS = ("states", "changelogs", "tables")
 """The fields of a checkpoint, beside its position, that are by operator: they move with the operator's state."""
-STREAM_FACTS = ("offsets", "identities")
+STREAM_FACTS = ("offsets", "identities", "holds")
 """The fields of a checkpoint, beside its position, that are by input stream."""
 
 _FIELDS = structs.fields(Position)
@@ -32,8 +32,20 @@ _WRITTEN = (
 the others, as they did before it was a record of its own."""
 
 
+_OPTIONAL = ("owner", "bootstrapping", "holds")
+"""Later ones, which are left out where they are empty."""
+
 Owner = tuple[str, int]
 """The container that a task was handed over to: the id of the run, and the number of the container."""
+
+
+class Hold(Struct, frozen=True, array_like=True):
+    """Why a growth of a source is not processed yet. `until` this time, in ms since epoch, producers may still write to
+    the partitions of before; what these hold then, up to the offsets `ends` by input, is processed first. It is empty
+    until they are known."""
+
+    until: int
+    ends: dict[str, int] = {}
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
@@ -51,6 +63,9 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     - `borders`: the schemas of the intermediate streams that the task writes.
     - `owner`: the container that has the task now, if it has got another one in a run that was scaled.
     - `bootstrapping`: whether bootstrap streams were processed, before the other inputs.
+    - `holds`: the growths of sources that are held back.
+
+    A source that has grown is several inputs, each with the name of a growth (`growth_name`), here and in the position.
     """
 
     version: int = VERSION
@@ -66,6 +81,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     borders: dict[str, BorderSchema] = {}
     owner: Owner | None = None
     bootstrapping: bool = False
+    holds: dict[str, Hold] = {}
 
     @property
     def blank(self) -> bool:
@@ -104,9 +120,9 @@ def encode(checkpoint: Checkpoint) -> bytes:
     """A checkpoint as JSON, with its fields in the order in which versions have added them."""
     position = {one.encode_name: getattr(checkpoint.position, one.name) for one in _FIELDS}
     values = structs.asdict(checkpoint) | position
-    # Those that came with key buckets and handovers are left out where there are none.
-    absent = {name for name in ("writers", "owner", "bootstrapping") if not values[name]}
-    return json.encode({name: values[name] for name in (*_WRITTEN, "owner", "bootstrapping") if name not in absent})
+    # Those that came with key buckets, handovers and growths are left out where there are none.
+    absent = {name for name in ("writers", *_OPTIONAL) if not values[name]}
+    return json.encode({name: values[name] for name in (*_WRITTEN, *_OPTIONAL) if name not in absent})
 
 
 def decode(data: bytes, task: str) -> Checkpoint:

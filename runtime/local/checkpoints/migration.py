@@ -8,6 +8,7 @@ from msgspec import structs
 
 from ....planner.plan import Plan
 from ....planner.state_schema import StateSchema
+from ....planner.stream_names import growth_of
 from ...kernel.time.bounds import START
 from ...kernel.time.position import POSITION_BY_OPERATOR, POSITION_BY_STREAM, Position
 from ...preflight.input_streams import descriptions_of, inputs_of, recreated
@@ -49,7 +50,7 @@ def holders_of(operator: str, stage: str, stored: Checkpoints) -> list[str]:
 
 def read_before(stored: Checkpoints) -> set[str]:
     """The streams that a pipeline has ever read, in any partition."""
-    return {stream for checkpoint in stored.values() for stream in checkpoint.offsets}
+    return {growth_of(name)[0] for checkpoint in stored.values() for name in checkpoint.offsets}
 
 
 def refuse_recreated(plan: Plan, system: System, stored: Checkpoints, reset: str) -> None:
@@ -101,15 +102,22 @@ def _merged(plan: Plan, setup: TaskSetup, stored: Checkpoints) -> Checkpoint:
         if holder is not None:
             merged = with_operator(merged, operator, stored[holder])
     tables = tables_by_stream(plan, setup.changelogs)
-    for stream in inputs:
+    for name in _known_inputs(inputs, (own, *all_names)):
+        stream, _ = growth_of(name)
         if stream in tables:
             holder = holders[tables[stream]]
             furthest = _as_read_for(tables[stream], stream, Checkpoint() if holder is None else stored[holder])
         else:
-            furthest = max((own, *all_names), key=lambda one: one.offsets.get(stream, -1))
-        merged = _with_stream(merged, stream, furthest)
+            furthest = max((own, *all_names), key=lambda one: one.offsets.get(name, -1))
+        merged = _with_stream(merged, name, furthest)
     clocks = (one.position.clock for one in (all_names if own.blank else [own]))
     return structs.replace(merged, position=structs.replace(merged.position, clock=max(clocks, default=START)))
+
+
+def _known_inputs(streams: Collection[str], checkpoints: Iterable[Checkpoint]) -> list[str]:
+    """These streams, and the growths of them that checkpoints know."""
+    known = dict.fromkeys(name for one in checkpoints for name in one.offsets if growth_of(name)[0] in streams)
+    return [*dict.fromkeys([*streams, *known])]
 
 
 def _as_read_for(table: str, stream: str, holder: Checkpoint) -> Checkpoint:

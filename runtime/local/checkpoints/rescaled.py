@@ -13,10 +13,11 @@ from msgspec import structs
 from ....dsl.errors import PlanError
 from ....dsl.validation import explain
 from ....planner.plan import Plan, PlannedStage
+from ....planner.stream_names import growth_of
 from ....planner.task_assignment import TaskId, tasks_in
 from ...kernel.time.bounds import START
 from ...kernel.time.position import Position
-from .checkpoint import Checkpoint, Checkpoints
+from .checkpoint import Checkpoint, Checkpoints, Hold
 
 
 def plan_before(plan: Plan, stored: Checkpoints) -> Plan:
@@ -89,7 +90,8 @@ def fired_alike(plan: Plan, stage: PlannedStage, checkpoints: Sequence[Checkpoin
 
 def _progress(plan: Plan, stage: PlannedStage, checkpoint: Checkpoint) -> object:
     """How far a task has come."""
-    return [checkpoint.offsets.get(stream) for stream in stage.inputs], _fired(plan, stage, checkpoint)
+    read = {name: at for name, at in checkpoint.offsets.items() if growth_of(name)[0] in stage.inputs}
+    return read, _fired(plan, stage, checkpoint)
 
 
 def _fired(plan: Plan, stage: PlannedStage, checkpoint: Checkpoint) -> object:
@@ -153,6 +155,7 @@ def _merge(sources: Sequence[Checkpoint]) -> Checkpoint:
         tables=_united(min, [one.tables or {} for one in sources]),
         borders=_united(_latest_schema, [one.borders for one in sources]),
         bootstrapping=any(one.bootstrapping for one in sources),
+        holds=_united(_longest_hold, [one.holds for one in sources]),
     )
 
 
@@ -185,6 +188,12 @@ def _first(values: Sequence[Any]) -> Any:
 
 def _latest_schema(values: Sequence[Any]) -> Any:
     return max(values, key=lambda schema: schema.number)
+
+
+def _longest_hold(holds: Sequence[Hold]) -> Hold:
+    ends = [one.ends for one in holds]
+    # What one of them does not know yet is asked for again.
+    return Hold(max(one.until for one in holds), _united(max, ends) if all(ends) else {})
 
 
 def _least_of_each(marks: Sequence[Mapping[int, int]]) -> dict[int, int]:

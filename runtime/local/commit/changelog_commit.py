@@ -167,14 +167,13 @@ class ChangelogCommit:
         """Report the offsets of inputs to the consumer group: of each partition the least offset of the stages that
         read it. Those of tasks that leave are reported by their next container."""
         for setup in (one.setup for one in commits):
-            for stream in setup.inputs:
-                offset = done[setup.name].offsets.get(stream, 0)
-                self._read_offsets.setdefault((stream, setup.number), {})[setup.name] = offset
+            for name, place in setup.places.items():
+                self._read_offsets.setdefault(place, {})[setup.name] = done[setup.name].offsets.get(name, 0)
         own = {place: offsets for place, offsets in self._read_offsets.items() if offsets}
         self._admin.report_offsets(self._pipeline, {place: min(offsets.values()) for place, offsets in own.items()})
         for setup in (one.setup for one in commits if one.successors):
-            for stream in setup.inputs:
-                del self._read_offsets[stream, setup.number][setup.name]
+            for place in setup.places.values():
+                del self._read_offsets[place][setup.name]
 
     def _produce_changes(self, setup: TaskSetup, changes: Sequence[Change]) -> list[StreamPartition]:
         """Produce the changes of a task to its changelogs. Returns the partitions that got records."""

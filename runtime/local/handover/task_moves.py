@@ -156,6 +156,10 @@ class TaskMoves:
         """The commits, of which those merge tasks that can."""
         return self._merges.checked(commits)
 
+    def end_merges(self) -> None:
+        """Bring no tasks together for now: some are opened again."""
+        self._merges.end()
+
     def part_with(self, tasks: Collection[LocalTask]) -> None:
         """Note that these tasks have been committed for the last time."""
         self._parted |= {task.name: task.number for task in tasks}

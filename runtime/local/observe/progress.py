@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ....planner.plan import Plan
+from ....planner.stream_names import growth_of
 from ...data_warnings.keyless import KeylessWarning
 from ...data_warnings.suspicious_times import SuspiciousTimes
 from ...kernel.time.bounds import END, START
@@ -127,10 +128,10 @@ class ProgressReporter:
         """What was found wrong since the start of this container, as in `Report`; no warning is taken back."""
         return {**({} if self._suspicious_times is None else self._suspicious_times.warnings), **self._other_warnings}
 
-    def behind(self, positions: Mapping[StreamPartition, int]) -> list[str] | None:
-        """The streams that have messages after these positions; None if the end offsets are unknown."""
+    def behind(self, positions: Mapping[StreamPartition, int]) -> list[StreamPartition] | None:
+        """The partitions that have messages after these positions; None if the end offsets are unknown."""
         lags = self._lags(positions)
-        return None if lags is None else [stream for (stream, _), lag in lags.items() if lag > 0]
+        return None if lags is None else [place for place, lag in lags.items() if lag > 0]
 
     def _is_due(self, phase: str) -> bool:
         now = self._clock()
@@ -188,7 +189,8 @@ class ProgressReporter:
         ends = self._ends.latest
         if ends is None:
             return None
-        known = {place: at for place, at in positions.items() if place[0] in ends}
+        # Of a partition that was found since they were asked for the end is not known yet.
+        known = {place: at for place, at in positions.items() if place[1] < len(ends.get(place[0], ()))}
         return {(stream, number): max(0, ends[stream][number] - at) for (stream, number), at in known.items()}
 
 
@@ -228,6 +230,7 @@ def _times_of(tasks: Sequence[TaskMetrics]) -> tuple[dict[str, int], dict[str, i
     """The figures that `SuspiciousTimes` checks: largest timestamps, messages given to operators, and late ones."""
     highs: dict[str, int] = {}
     for task in tasks:
-        for stream, high in task.highs.items():
+        for name, high in task.highs.items():
+            stream, _ = growth_of(name)
             highs[stream] = max(high, highs.get(stream, high))
     return highs, sums(task.given for task in tasks), sums(task.late for task in tasks)

@@ -18,6 +18,8 @@ from .record_limits import limit_of
 from .requests import NEVER, answer
 from .topics import check_settings, settings_for, warnings_of
 
+METADATA_MS = 300_000
+"""`metadata.max.age.ms` of Kafka's Java clients, where nothing else is set."""
 _BROKERS_CHOICE = "-1"
 _TO_REMOVE = 5.0
 """Seconds that brokers wait for a topic to be gone before they answer; then they go on."""
@@ -114,6 +116,16 @@ class KafkaAdmin:
             name: StreamDescription("" if topic.id == _NO_ID else topic.id, topic.partitions)
             for name, topic in topics.items()
         }
+
+    def log_ends(self, stream: str) -> list[int]:
+        """The offset that the next record will have, by partition, those of open transactions counted."""
+        return list(self._cluster.offsets.log_ends(self._places(stream)).values())
+
+    @property
+    def metadata_ms(self) -> int:
+        """`metadata.max.age.ms` of the settings of the client. Without it that of Kafka's Java clients, whose producers
+        others may use."""
+        return int(str(self._settings.conf.get("metadata.max.age.ms", METADATA_MS)))
 
     def identity(self, stream: str) -> str:
         """The ids of the cluster and of the topic: no other topic ever has them."""

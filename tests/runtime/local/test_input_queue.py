@@ -1,5 +1,7 @@
 """The queues of a task's inputs: what waits to be processed, what has landed, and which input is read when."""
 
+from dataclasses import replace
+
 from fluvial.dsl.message import Record
 from fluvial.runtime.local.input_queue import InputQueue, InputQueues
 from fluvial.runtime.systems.contract import RecordBatch
@@ -106,7 +108,7 @@ def test_the_queues_of_a_task_tell_of_all_its_inputs() -> None:
         {"one": 5, "other": 7},
         True,
     )
-    queues.add(batch(7, 8, stream="other"))
+    queues.add(replace(batch(7, 8, stream="other"), partition=3))
     assert not queues.empty
     process(other, 1)
     assert (queues.processed, queues.landed) == (1, {"one": 5, "other": 8})

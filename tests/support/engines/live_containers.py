@@ -2,11 +2,13 @@
 which dies and is started again, and how many there are to be."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import count as counter
+from typing import Any
 from unittest.mock import patch
 
 from msgspec import structs
@@ -25,16 +27,19 @@ from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.coordination.assignments import Assignment, CoordinatorState, scaled
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.membership import ContainerId, begin_run
-from fluvial.runtime.local.handover import warm_up
+from fluvial.runtime.local.handover import task_merges, warm_up
 from fluvial.runtime.local.handover.fail_over import fail_over
 from fluvial.runtime.local.handover.owners import owners_of, unsettled
 from fluvial.runtime.local.handover.run_plan import plan_of_run
 from fluvial.runtime.local.handover.warm_up import WarmUp
+from fluvial.runtime.preflight import input_streams
 from fluvial.runtime.process.machine import THIS_MACHINE, Machine
+from fluvial.runtime.systems import end_offsets
 
 QUIET_TURNS = 25
 """So many turns of all containers in which nothing moves mean that nothing is left to do."""
 MOST_TURNS = 20_000
+MOST_TURNS_TO_HEAR = 50
 
 
 def counting() -> Pipeline:
@@ -61,11 +66,38 @@ class LiveContainers:
         self.plan: Plan = checked_plan(pipeline, system, self.settings)
         self.run = begin_run(self.plan, system, containers, "stopped") if containers else ""
         self.containers = containers
+        self.wall: Callable[[], int] = THIS_MACHINE.wall
         self.alive: dict[int, tuple[Container, ExitStack, CallLoop]] = {}
+        self.grown = False
         self.standing: set[int] = set()
         """Those that take no turn, since their processes are paused."""
         self.suspected: set[int] = set()
         """Those that were taken for dead: what they write is refused, and they die of that."""
+
+    def machine(self) -> Machine:
+        """A machine that rushes, with the time of day that the test has."""
+        return replace(rushing(), wall=self.wall)
+
+    def grow(self, stream: str, partitions: int) -> None:
+        """Give an input more partitions; those that are alive hear of it."""
+        self.system.grow(stream, partitions)
+        self.grown = True
+        for _ in range(MOST_TURNS_TO_HEAR):
+            running = sorted(self.alive.keys() - self.standing - self.ended.keys())
+            if all(self._reads(number, stream, partitions) for number in running):
+                return
+            for number in running:
+                self.turn(number)
+        raise AssertionError("not all have heard of it")
+
+    def _reads(self, number: int, stream: str, partitions: int) -> bool:
+        """Whether a container knows that a stream has so many partitions, and has committed that its tasks do."""
+        container, _, _ = self.alive[number]
+        assert container._growth is not None
+        known = container._growth._plan.stream(stream).partitions >= partitions
+        return known and all(
+            not task.reopens and task.checkpoint.offsets.keys() >= task.setup.places.keys() for task in container._tasks
+        )
 
     @property
     def ended(self) -> Mapping[int, Container]:
@@ -82,9 +114,11 @@ class LiveContainers:
         self.suspected.discard(number)
         stack, loop = ExitStack(), CallLoop()
         id = id or ContainerId(number, self.containers, self.run)
-        plan = plan_of_run(self.plan, self.system, id, "stopped", rushing()) or self.plan
+        if self.grown:
+            self.plan = checked_plan(self.pipeline, self.system, self.settings)
+        plan = plan_of_run(self.plan, self.system, id, "stopped", self.machine()) or self.plan
         container = engine._prepare(
-            plan, self.system, self.settings, "stopped", None, id, lambda: False, stack, rushing(), loop, None
+            plan, self.system, self.settings, "stopped", None, id, lambda: False, stack, self.machine(), loop, None
         )
         assert container is not None
         self.alive[number] = container, stack, loop
@@ -139,7 +173,7 @@ class LiveContainers:
     def suspect(self, number: int) -> None:
         """Let others take a container for dead, which it may be or not, and take its tasks over."""
         others = self.alive.keys() - {number}
-        if self.run and fail_over(self.plan, self.system, self._assignment().run, number, others, 1, rushing()):
+        if self.run and fail_over(self.plan, self.system, self._assignment().run, number, others, 1, self.machine()):
             self.suspected.add(number)
 
     def scale(self, containers: int, elasticity: int | None = None) -> None:
@@ -154,7 +188,7 @@ class LiveContainers:
                 stages = stages_of(checked_plan(self.pipeline, self.system, settings))
             return scaled(state, stages, containers, owners)
 
-        with Coordinator(self.system, self.plan.name, rushing()).decided(decide):  # type: ignore[arg-type]
+        with Coordinator(self.system, self.plan.name, self.machine()).decided(decide):  # type: ignore[arg-type]
             self.containers = containers
 
     @property
@@ -168,7 +202,7 @@ class LiveContainers:
         return not unsettled(self._assignment(), self._owners())
 
     def _assignment(self) -> Assignment:
-        assignment = Coordinator(self.system, self.plan.name, rushing()).read()[0].assignment
+        assignment = Coordinator(self.system, self.plan.name, self.machine()).read()[0].assignment
         assert assignment is not None
         return assignment
 
@@ -208,6 +242,22 @@ async def _turn(container: Container) -> bool:
     return moved or container._calling()
 
 
+class _AtOnce:
+    """A thread that has done its work as soon as it is started."""
+
+    def __init__(self, target: Callable[..., None], args: tuple[Any, ...] = (), **_: object) -> None:
+        self._do = partial(target, *args)
+
+    def start(self) -> None:
+        self._do()
+
+    def is_alive(self) -> bool:
+        return False
+
+    def join(self, seconds: float | None = None) -> None:
+        del seconds
+
+
 @contextmanager
 def in_one_thread(system: ProducingSystem) -> Iterator[None]:
     """Let containers restore tasks in their own turns, and have stores of their own in the system."""
@@ -225,5 +275,8 @@ def in_one_thread(system: ProducingSystem) -> Iterator[None]:
         patch.object(WarmUp, "start", lambda _: None),
         patch.object(WarmUp, "take", turn_and_take),
         patch.object(engine, "reduced_gc", nullcontext),
+        patch.object(task_merges, "AGAIN_SECONDS", 3_600.0),  # by that clock tasks would have no turn in between
+        patch.object(input_streams, "Thread", _AtOnce),
+        patch.object(end_offsets, "Thread", _AtOnce),
     ):
         yield

@@ -91,6 +91,13 @@ class NamedAdmin:
         found = self.admin.describe([self.prefix + stream for stream in streams])
         return {name.removeprefix(self.prefix): facts for name, facts in found.items()}
 
+    def log_ends(self, stream: str) -> list[int]:
+        return self.admin.log_ends(self.prefix + stream)
+
+    @property
+    def metadata_ms(self) -> int:
+        return self.admin.metadata_ms
+
     def identity(self, stream: str) -> str:
         return self.admin.identity(self.prefix + stream)
 

@@ -83,6 +83,13 @@ class ProducingAdmin(MemoryAdmin):
         known = self._memory.streams
         return {name: StreamDescription(self.identity(name), len(known[name])) for name in streams if name in known}
 
+    def log_ends(self, stream: str) -> list[int]:
+        return self.ends(stream)
+
+    @property
+    def metadata_ms(self) -> int:
+        return self._system.metadata_ms
+
     def identity(self, stream: str) -> str:
         return f"{stream}/{self._system.removed[stream]}"
 
@@ -112,6 +119,7 @@ class ProducingSystem(MemorySystem):
         super().__init__()
         self.largest = largest or {}
         self.batch = 3
+        self.metadata_ms = 0
         self.fate = Fate()
         self.stores: dict[str, KillableStore] = {}
         self.starts: dict[StreamPartition, int] = {}
@@ -120,6 +128,11 @@ class ProducingSystem(MemorySystem):
 
     def admin(self) -> ProducingAdmin:
         return ProducingAdmin(self)
+
+    def grow(self, stream: str, partitions: int) -> None:
+        """Give a stream more partitions, so many altogether."""
+        known = self._memory.streams[stream]
+        known.extend([] for _ in range(partitions - len(known)))
 
     def producer(self, name: str = "") -> "CheckpointProducer":
         del name

@@ -70,12 +70,12 @@ def test_a_task_keeps_its_number_when_its_stage_is_renamed() -> None:
 
 
 def test_a_task_without_a_checkpoint_is_left_out() -> None:
-    setups = [TaskSetup("a/0", "a", 0, MemoryStore(), {}, ["a"])]
+    setups = [TaskSetup("a/0", "a", 0, MemoryStore(), {}, {"a": ("a", 0)})]
     assert migrate_checkpoints(planned(), setups, {"b/0": Checkpoint(offsets={"b": 3})}) == {}
 
 
 def test_a_new_task_has_the_clock_that_went_furthest() -> None:
-    setups = [TaskSetup("a/0", "a", 0, MemoryStore(), {}, ["a"])]
+    setups = [TaskSetup("a/0", "a", 0, MemoryStore(), {}, {"a": ("a", 0)})]
     kept = {f"{name}/0": Checkpoint(offsets={"a": 1}, position=Position(clock=at)) for name, at in (("b", 5), ("c", 9))}
     assert migrate_checkpoints(planned(), setups, kept)["a/0"].position.clock == 9
 

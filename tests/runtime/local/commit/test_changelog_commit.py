@@ -143,7 +143,7 @@ def test_a_changelog_that_ends_too_soon_is_told(system: ProducingSystem) -> None
 
 def commit_of(store: MemoryStore, commits: ChangelogCommit) -> TaskCommit:
     """Two changes of state behind offset 7 of the input."""
-    setup = TaskSetup("in/0", "in", 0, store, {"count": LOG}, ["in"])
+    setup = TaskSetup("in/0", "in", 0, store, {"count": LOG}, {"in": ("in", 0)})
     changes: list[Change] = [(b"count\0", b"k2", None), (b"count\0", b"k4", b"4")]
     return TaskCommit(setup, Checkpoint(offsets={"in": 7}, number=1), changes, commits.staged_outputs())
 

@@ -33,7 +33,7 @@ def commits_to(system: PublishingSystem) -> TwoPhaseCommit:
 
 def commit_of(commits: TwoPhaseCommit, number: int, store: TaskStore, *changelogs: str) -> TaskCommit:
     """One record, one change of state, and one more message read, of a task of this number."""
-    setup = TaskSetup(f"in/{number}", "in", number, store, dict.fromkeys(changelogs, ""), ["in"])
+    setup = TaskSetup(f"in/{number}", "in", number, store, dict.fromkeys(changelogs, ""), {"in": ("in", number)})
     staged_outputs = commits.staged_outputs()
     staged_outputs.append("out", 0, [RECORD])
     return TaskCommit(setup, Checkpoint(offsets={"in": number}, number=1), [CHANGE], staged_outputs)

@@ -1,0 +1,66 @@
+"""Follows the growth of sources while a container runs: its tasks get the partitions that are new."""
+
+from collections.abc import Collection, Mapping
+
+from ...planner.growths import places_of
+from ..preflight.input_streams import InputStreamMonitor
+from ..systems.contract import ProducingAdmin, ProducingSystem, StreamPartition
+from ..systems.end_offsets import EndOffsets
+from .open_tasks import TaskOpener
+from .task import LocalTask
+
+
+class _LogEnds:
+    """The ends of streams as their logs have them: what is not committed yet counts."""
+
+    def __init__(self, admin: ProducingAdmin) -> None:
+        self._admin = admin
+
+    def ends(self, stream: str) -> list[int]:
+        return self._admin.log_ends(stream)
+
+
+class InputGrowth:
+    """Lets the tasks of a container have the partitions that sources have got, and releases those that are held.
+
+    `inputs` looks at the streams. A task that has got partitions is committed and opened again with them, as if it had
+    been started anew, within the container (`reopened`): a pause of a moment, and one way for starts and for growth.
+    """
+
+    def __init__(self, opener: TaskOpener, inputs: InputStreamMonitor, system: ProducingSystem) -> None:
+        self._opener = opener
+        self._inputs = inputs
+        self._plan = opener.run.plan
+        self._ends = EndOffsets(_LogEnds(system.admin()), threaded=True)
+        self._asked: int | None = None
+
+    def step(self, tasks: Collection[LocalTask], ends: Mapping[StreamPartition, int] | None) -> None:
+        """Mark the tasks that have got partitions, and release what need not be held. A run that ends at `ends` reads
+        the partitions that it has begun with."""
+        if self._inputs.grown:
+            self._opener.grow(self._inputs.grown)
+        plan = self._opener.run.plan
+        if plan is not self._plan:  # also where a task that was taken over knew of it
+            self._plan = plan
+            self._inputs.follow(plan)
+            for task in tasks:
+                task.reopens = task.setup.places != places_of(plan, task.setup.stage, task.setup.number)
+        if holding := [task for task in tasks if task.holds.known]:
+            self._learn_ends(holding)
+            for task in holding:
+                task.holds.release(ends)
+
+    def reopened(self, task: LocalTask) -> LocalTask:
+        """A task with the partitions that it has now. It is committed, and nothing is in flight."""
+        return self._opener.reopened(task)
+
+    def _learn_ends(self, tasks: Collection[LocalTask]) -> None:
+        """Learn what the partitions of before hold, once no producer writes to them what belongs in later ones."""
+        if self._asked is not None and self._ends.answered:
+            for task in tasks:
+                task.holds.learn(self._ends.latest or {}, self._asked)
+            self._asked = None
+        now = self._opener.wall()
+        if self._asked is None and (streams := {stream for task in tasks for stream in task.holds.asks(now)}):
+            self._asked = now
+            self._ends.request(sorted(streams))

@@ -1,0 +1,138 @@
+"""The plan of a pipeline whose sources have grown since it began, by what its checkpoints and its assignment tell."""
+
+import pytest
+
+from engines.sending import ProducingSystem, stores_of
+from engines.targets import contents, write
+from fluvial.dsl import Pipeline, PlanError
+from fluvial.planner import Settings
+from fluvial.planner.plan import Plan
+from fluvial.runtime import run
+from fluvial.runtime.launch import checked_plan
+from fluvial.runtime.local.checkpoints.checkpoint import decode
+from fluvial.runtime.local.coordination.membership import begin_run
+from fluvial.runtime.local.grown_plan import plan_with_growth
+from generators.counters import Counter
+
+
+def numbering() -> Pipeline:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str, key=str).process(Counter(), id="n").send_to("out")
+    return pipeline
+
+
+def copying() -> Pipeline:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str, key=str).send_to("out")
+    return pipeline
+
+
+def ran(pipeline: Pipeline) -> ProducingSystem:
+    """A system on which a pipeline has read two partitions."""
+    system = ProducingSystem()
+    write(system, {"in": [[(b"k", b"m", 0, ())], []]})
+    with stores_of(system):
+        run(pipeline, system=system, until="end")
+    return system
+
+
+def shape(plan: Plan) -> tuple[int, int]:
+    """The tasks, and the partitions that they read."""
+    return plan.stages[0].tasks, plan.stream("in").partitions
+
+
+@pytest.mark.parametrize("pipeline", [numbering, copying])
+def test_tasks_stay_and_read_what_the_stream_has_got(pipeline: object) -> None:
+    made = numbering() if pipeline is numbering else copying()
+    system = ran(made)
+    for partitions in (4, 8):
+        system.grow("in", partitions)
+        assert shape(checked_plan(made, system, Settings())) == (2, partitions)
+        with stores_of(system):
+            run(made, system=system, until="end")
+
+
+def test_what_is_no_multiple_is_refused_where_there_is_state_and_read_where_there_is_none() -> None:
+    system = ran(numbering())
+    system.grow("in", 5)
+    with pytest.raises(PlanError, match=r"has 5 partitions, and the state .* were in 2: .*\n(.*\n)*.*give it 6"):
+        checked_plan(numbering(), system, Settings())
+    system = ran(copying())
+    system.grow("in", 5)
+    assert shape(checked_plan(copying(), system, Settings())) == (2, 5)
+
+
+def test_a_container_that_is_started_again_reads_on_what_it_has_read() -> None:
+    system = ran(numbering())
+    system.grow("in", 4)
+    with stores_of(system):
+        run(numbering(), system=system, until="end")
+    system.grow("in", 5)
+    existing = system.admin().streams()
+    for reads in (2, 4):
+        assert shape(plan_with_growth(numbering(), system, existing, Settings(), {"in": reads})) == (2, 4)
+
+
+def test_what_grows_again_is_to_have_a_multiple_of_what_it_has() -> None:
+    system = ran(numbering())
+    system.grow("in", 4)
+    with stores_of(system):
+        run(numbering(), system=system, until="end")
+    system.grow("in", 6)
+    with pytest.raises(PlanError, match="has 6 partitions, .* give it 8 partitions".replace(", .*", r"(.*\n)*.*")):
+        checked_plan(numbering(), system, Settings())
+
+
+def test_a_run_to_an_end_processes_what_is_held_behind_all_of_before() -> None:
+    system = ran(copying())
+    system.metadata_ms = 10**9
+    system.grow("in", 4)
+    write(system, {"in": [[(b"k", b"old", 0, ())] * 9, [], [(b"k", b"new", 0, ())], []]})
+    run(copying(), system=system, until="end")
+    assert [value for _, value, _, _ in contents(system, "out")] == [b"m", *[b"old"] * 9, b"new"]
+    assert decode(system.admin().checkpoints("p")["in/0"], "in/0").holds.keys() == {"in+1"}
+
+
+def test_while_containers_start_the_assignment_tells_how_many_tasks_there_are() -> None:
+    system = ProducingSystem()
+    write(system, {"in": [[], []]})
+    begin_run(checked_plan(copying(), system, Settings()), system, 2, "stopped")
+    assert shape(checked_plan(copying(), system, Settings())) == (2, 2)
+    # The first container has committed, and the second has not.
+    done = ran(copying()).admin().checkpoints("p")
+    system.producer().begin().commit("p", {"in/0": done["in/0"]})
+    assert shape(checked_plan(copying(), system, Settings())) == (2, 2)
+    system.grow("in", 4)
+    assert shape(checked_plan(copying(), system, Settings())) == (2, 4)
+
+
+def test_a_run_that_has_not_committed_yet_has_the_tasks_that_it_began_with() -> None:
+    system = ProducingSystem()
+    write(system, {"in": [[], [], [], []]})
+    assert shape(checked_plan(copying(), system, Settings(), {"in": 2})) == (2, 4)
+    assert shape(checked_plan(copying(), system, Settings())) == (4, 4)
+
+
+def test_a_join_goes_on_with_one_side_grown_and_a_new_one_is_refused() -> None:
+    def joining() -> Pipeline:
+        pipeline = Pipeline("p")
+        names = pipeline.table("names", key=str, value=str)
+        pipeline.stream("in", key=str, value=str).join(names, max_of, id="both").send_to("out")
+        return pipeline
+
+    system = ProducingSystem()
+    write(system, {"in": [[], []], "names": [[], []]})
+    with stores_of(system):
+        run(joining(), system=system, until="end")
+    system.grow("in", 4)
+    plan = checked_plan(joining(), system, Settings())
+    assert [(name, plan.stream(name).partitions) for name in ("in", "names")] == [("in", 4), ("names", 2)]
+    assert [stage.tasks for stage in plan.stages] == [2]
+    fresh = ProducingSystem()
+    write(fresh, {"in": [[], [], [], []], "names": [[], []]})
+    with pytest.raises(PlanError, match="different partition counts"):
+        checked_plan(joining(), fresh, Settings())
+
+
+def max_of(one: str, other: str | None) -> str:
+    return max(one, other or "")
