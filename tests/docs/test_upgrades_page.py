@@ -90,6 +90,10 @@ PROOFS: dict[str, tuple[str, ...]] = {
         f"{PIPELINES}::test_the_name_of_a_stage_moves_no_state_on_the_log",
         f"{UPGRADES}::options of asynchronous calls",
     ),
+    "on the local engine, a topic with k times the partitions": (
+        "tests/runtime/local/test_grown_plan.py::test_tasks_stay_and_read_what_the_stream_has_got",
+        "tests/kafka/test_input_topics.py::test_state_stays_with_its_keys_as_a_topic_grows_and_their_order_is_kept",
+    ),
     "on the local engine, `elasticity`": (
         "tests/local_engine/test_elasticity.py::test_state_is_kept_as_the_elasticity_changes",
         "tests/local_engine/test_state_before_elasticity.py"
