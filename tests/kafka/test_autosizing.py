@@ -82,7 +82,7 @@ def test_a_run_gets_containers_and_key_buckets_as_it_falls_behind(broker: Broker
 
 
 def _written(system: KafkaSystem) -> int:
-    """The messages that were written. Each transaction leaves a marker in the partition, so they are counted as read."""
+    """The messages that were written; they are read, as each transaction leaves a marker in the partition."""
     ends = system.admin().ends("autosized-out")
     consumer = system.consumer()
     try:
