@@ -131,13 +131,15 @@ class TaskOpener:
     def _know(self, stage: str, checkpoint: Checkpoint) -> None:
         """Know the growths that a task has read in another container, which has heard of them before this one."""
         streams = {name: self.run.plan.stream(name) for name in self.run.plan.stage(stage).inputs}
-        known = map(growth_of, checkpoint.offsets)
-        unknown = {name for name, growth in known if name in streams and growth >= streams[name].growths}
+        known = [growth_of(name) for name in checkpoint.offsets]
+        read = {name: growth + 1 for name, growth in sorted(known) if name in streams}
+        unknown = {name: number for name, number in read.items() if number > streams[name].growths}
         if unknown and isinstance(self.system, ProducingSystem):
-            found = self.system.admin().describe(unknown)
-            self.grow(
-                {name: one.partitions for name, one in found.items() if fits(self.run.plan, name, one.partitions)}
-            )
+            found = {name: one.partitions for name, one in self.system.admin().describe(unknown).items()}
+            least = {name: min(found[name], unknown[name] * streams[name].spread) for name in found}
+            self.grow(least)
+            # Of what tasks cannot follow as it is now they read on what they have read.
+            self.grow({name: count for name, count in found.items() if fits(self.run.plan, name, count)})
 
     @property
     def _held_until(self) -> int:

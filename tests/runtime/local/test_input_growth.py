@@ -69,6 +69,21 @@ def test_a_container_that_takes_a_task_over_reads_what_the_one_before_has_read(l
     assert sum(read(live).values()) == len(KEYS)
 
 
+def test_it_reads_no_more_where_the_source_has_grown_since_by_what_tasks_cannot_follow(live: LiveContainers) -> None:
+    live.standing = {1}  # it hears of nothing
+    live.grow("in", 4)
+    send(live, 4)
+    live.system.grow("in", 6)
+    live.standing = set()
+    live.suspect(0)
+    for _ in range(40):
+        live.turn(1)
+    assert live.tasks_of(1) == ["in/0", "in/1"]
+    (container, _, _) = live.alive[1]
+    assert {len(task.queues.positions) for task in container._tasks} == {2}
+    assert sum(read(live).values()) == len(KEYS)
+
+
 def test_nothing_of_a_stream_that_is_partitioned_otherwise_is_counted(live: LiveContainers) -> None:
     live.grow("in", 4)
     wrong = next(key for key in KEYS if partition_for(key, 4) == 0)

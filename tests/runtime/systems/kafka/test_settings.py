@@ -136,3 +136,8 @@ def test_a_client_without_a_file_descriptor_is_told_to_have_more() -> None:
     why = "localhost:9092/bootstrap: Failed to create socket: Too many open files"
     problem = out_of_reach(KafkaSystem("localhost:9092")._cluster.settings, 3.0, why)
     assert "to do: raise the limit of open files (ulimit -n)" in str(problem)
+
+
+def test_partitions_are_heard_of_as_soon_as_clients_are_told_to_look() -> None:
+    ages = [KafkaSystem("one:9092", conf=conf).admin().metadata_ms for conf in ({}, {"metadata.max.age.ms": 2_000})]
+    assert ages == [300_000, 2_000]
