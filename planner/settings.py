@@ -119,7 +119,7 @@ class Settings(_Named, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name, kind in _types().items():
             if not _fits(getattr(self, name), kind):
-                raise _refused(self, name, _in_words(kind))
+                raise _refused(self, name, _WORDS_OF.get(name, _in_words(kind)))
         # After the types, so that a rule need not expect a text where a number belongs.
         for names, holds, expected in _RULES:
             for name in names:
@@ -171,6 +171,13 @@ _WORDS: Mapping[Any, str] = {
     str: "a text",
     timedelta: "a timedelta, not negative",
 }
+
+
+_WORDS_OF: Mapping[str, str] = {
+    "standbys": "a whole number, 0 or more",
+    "heartbeat_timeout": "a timedelta of 1 s or more",
+}
+"""What is expected of settings whose least value is another one than that of others of the type."""
 
 
 def _counts(value: Any) -> bool:
@@ -225,13 +232,13 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     ),
     (
         ("standbys",),
-        lambda value: isinstance(value, int) and value >= 0,
-        "a whole number, 0 or more",
+        lambda value: value >= 0,
+        _WORDS_OF["standbys"],
     ),
     (
         ("heartbeat_timeout",),
-        lambda value: isinstance(value, timedelta) and value >= timedelta(milliseconds=500),
-        "a timedelta of 500 ms or more",
+        lambda value: value >= timedelta(seconds=1),
+        _WORDS_OF["heartbeat_timeout"],
     ),
     (("group_offsets", "spark_message_ids"), lambda value: isinstance(value, bool), "True or False"),
     (

@@ -34,7 +34,10 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "runtime/kernel/test_stage.py": ("", SMALLER),
     "runtime/local/commit/test_changelog_commit.py": ("what brokers show while a transaction is open", ""),
     "runtime/local/handover/test_scaling.py": ("an answer of a container that there is not", SHORTER),
-    "runtime/local/handover/test_fail_over.py": ("what the first container does as others are silent", ""),
+    "runtime/local/handover/test_fail_over_watch.py": (
+        "a container that fails as it looks after others, or stands",
+        "",
+    ),
     "runtime/local/handover/test_standbys.py": ("", SHORTER),
     "runtime/local/handover/test_task_merges.py": ("a task that stands still, and what others have fired", SHORTER),
     "runtime/local/handover/test_task_moves.py": ("a stop as it joins, and commits that brokers hide", SHORTER),

@@ -46,6 +46,7 @@ from .commit.two_phase_commit import TwoPhaseCommit
 from .container import Container
 from .coordination.assignments import Assignment
 from .coordination.membership import ContainerId, Membership, PlaceGuard, join
+from .handover.fail_over_watch import FailOverWatch, begin_watch
 from .handover.owners import owned_by, owners_of, unsettled
 from .handover.run_plan import half_changed, plan_of_run, refuse_half_changed
 from .handover.task_moves import task_moves
@@ -182,10 +183,15 @@ def _prepare(
     inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=ends, grows=grows, clock=machine.clock)
     outputs = _output_producer(plan, system, settings, stack)
     owners = partial(_owners, plan, system)
-    guard = stack.enter_context(join(plan, system, container_id, until, machine, owners))
+    sends = settings.standbys and until == "stopped" and isinstance(system, ProducingSystem)
+    silence = settings.heartbeat_timeout if sends else None
+    guard = stack.enter_context(join(plan, system, container_id, until, machine, owners, silence))
     stack.enter_context(guard.fences_explained())
     if guard.membership.done:
         return None
+    # At once: to restore state may take longer than others wait for a heartbeat.
+    if (watch := begin_watch(plan, system, settings, guard, machine)) is not None:
+        stack.callback(watch.close)
     reporter = ProgressReporter(
         plan,
         EndOffsets(system.admin(), threaded=isinstance(system, ProducingSystem)),
@@ -196,7 +202,9 @@ def _prepare(
         warnings=inputs.warnings,
         elasticity_change_seconds=change_seconds,
     )
-    container = _open_container(plan, system, settings, guard, inputs, outputs, reporter, stop, stack, machine, loop)
+    container = _open_container(
+        plan, system, settings, guard, inputs, outputs, reporter, stop, stack, machine, loop, watch
+    )
     # Not before: it says that earlier generations are fenced and that the tasks are open.
     guard.announce("running")
     # Last: it freezes all objects that are there, and these last as long as the run.
@@ -216,6 +224,7 @@ def _open_container(
     stack: ExitStack,
     machine: Machine,
     loop: CallLoop,
+    watch: FailOverWatch | None,
 ) -> Container:
     """Open the commits, the tasks and the consumer of a container that has joined the run; `stack` closes them."""
     member, admin = guard.membership, system.admin()
@@ -245,7 +254,7 @@ def _open_container(
         guard=guard,
         machine=machine,
         inputs=inputs,
-        moves=task_moves(guard, opener, system, settled=settled, machine=machine) if follows else None,
+        moves=task_moves(guard, opener, system, settled=settled, machine=machine, watch=watch) if follows else None,
         growth=InputGrowth(opener, inputs, system) if isinstance(system, ProducingSystem) else None,
     )
 

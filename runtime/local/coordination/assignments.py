@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from msgspec import Struct, json
+from msgspec import UNSET, Struct, UnsetType, json
 from msgspec.structs import replace
 
 from ....planner.task_assignment import Stages, assign, numbers_of, stages_with, tasks_of
@@ -62,7 +62,8 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 class Presence(Struct, frozen=True, kw_only=True):
-    """A container that is alive, or was. Each process that runs as this container has another `incarnation`."""
+    """A container that is alive, or was. Each process that runs as this container has another `incarnation`. One that
+    sends `heartbeats` says so: others must not take those for dead that send none."""
 
     version: int = VERSION
     container: int
@@ -71,6 +72,18 @@ class Presence(Struct, frozen=True, kw_only=True):
     incarnation: str
     state: RunPhase
     process: str = ""
+    heartbeats: bool | UnsetType = UNSET
+
+
+class Gone(Struct, frozen=True, kw_only=True):
+    """The process with the `incarnation` was taken for dead, and others have its tasks: they wait no more for it to act
+    by the assignment. Another process of the container is not meant, whichever record comes first."""
+
+    version: int = VERSION
+    container: int
+    generation: int
+    run: str
+    incarnation: str
 
 
 class LivenessQuery(Struct, frozen=True, kw_only=True):
@@ -123,6 +136,8 @@ class CoordinatorState:
     assignment: Assignment | None = None
     presences: Mapping[int, Presence] = field(default_factory=dict)
     readiness: Mapping[int, Readiness] = field(default_factory=dict)
+    gone: Mapping[int, str] = field(default_factory=dict)
+    """The incarnation of the last process of each container that was taken for dead."""
     sizing: SizingRecord | None = None
 
     def is_done(self, container: int) -> bool:
@@ -132,6 +147,14 @@ class CoordinatorState:
         if presence is None or assignment is None or assignment.until == "stopped":
             return False
         return presence.run == assignment.run and presence.state == "done"
+
+    def sending(self, run: str) -> dict[int, str]:
+        """The containers of a run that send heartbeats and are not done, each with the incarnation of its process."""
+        return {
+            number: one.incarnation
+            for number, one in self.presences.items()
+            if one.run == run and one.heartbeats is True and one.state != "done"
+        }
 
     def not_running(self) -> list[int]:
         """The containers of the assignment that have not reported that their tasks run."""
@@ -269,17 +292,18 @@ def moved(last: Assignment, tasks: Mapping[str, int], containers: int = 0) -> As
     )
 
 
-CoordinatorRecord = Assignment | Presence | LivenessQuery | Readiness | SizingRecord
+CoordinatorRecord = Assignment | Presence | LivenessQuery | Readiness | Gone | SizingRecord
 """The kinds of records in a coordinator stream."""
 
 _ASSIGNMENT, _PRESENCE, _LIVENESS_QUERY, _READINESS = b"assignment", b"container-", b"inquiry", b"ready-"
-_SIZING = b"sizing"
+_GONE, _SIZING = b"gone-", b"sizing"
 _DECODERS: Mapping[bytes, Callable[[bytes], CoordinatorRecord]] = {
     _ASSIGNMENT: json.Decoder(Assignment).decode,
     _PRESENCE: json.Decoder(Presence).decode,
     _LIVENESS_QUERY: json.Decoder(LivenessQuery).decode,
     _READINESS: json.Decoder(Readiness).decode,
     _SIZING: json.Decoder(SizingRecord).decode,
+    _GONE: json.Decoder(Gone).decode,
 }
 
 
@@ -287,6 +311,8 @@ def record_of(record: CoordinatorRecord) -> tuple[bytes, bytes]:
     """A record as key and value. The stream is compacted: the last record of a key counts."""
     if isinstance(record, Presence):
         return b"%s%d" % (_PRESENCE, record.container), json.encode(record)
+    if isinstance(record, Gone):  # beside the presence, which another process may have written meanwhile
+        return b"%s%d" % (_GONE, record.container), json.encode(record)
     if isinstance(record, Readiness):
         return b"%s%d" % (_READINESS, record.container), json.encode(record)
     if isinstance(record, SizingRecord):

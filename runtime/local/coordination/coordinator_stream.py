@@ -1,7 +1,8 @@
 """The coordinator stream of a pipeline: each container reads all of it at its start, and follows it during the run."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from datetime import timedelta
 
 from ....dsl.errors import SystemProblem, TakenOver
 from ....dsl.message import Record
@@ -13,6 +14,7 @@ from .assignments import (
     Assignment,
     CoordinatorRecord,
     CoordinatorState,
+    Gone,
     LivenessQuery,
     Presence,
     Readiness,
@@ -20,6 +22,7 @@ from .assignments import (
     read_record,
     record_of,
 )
+from .presence_book import PresenceBook
 
 Decide = Callable[[CoordinatorState], Assignment]
 
@@ -73,8 +76,7 @@ class Coordinator:
 
     def _read(self, start: int) -> tuple[CoordinatorState, int]:
         assignment: Assignment | None = None
-        presences: dict[int, Presence] = {}
-        readiness: dict[int, Readiness] = {}
+        book, readiness = PresenceBook(), dict[int, Readiness]()
         sizing: SizingRecord | None = None
         end = self._admin.ends(self._stream_partition[0])[0]
         with closing(self._system.consumer()) as consumer:
@@ -86,16 +88,18 @@ class Coordinator:
                         if isinstance(record, Assignment):
                             assignment = record
                         elif isinstance(record, Presence):
-                            presences[record.container] = record
+                            book.add(record)
+                        elif isinstance(record, Gone):
+                            book.part_with(record)
                         elif isinstance(record, Readiness):
                             readiness[record.container] = record
                         elif isinstance(record, SizingRecord):
                             sizing = record
-        return CoordinatorState(assignment, presences, readiness, sizing), start
+        return CoordinatorState(assignment, book.presences, readiness, book.gone, sizing), start
 
-    def write(self, record: Presence | LivenessQuery | Readiness | SizingRecord) -> None:
-        """Append the presence or the readiness of a container, a query whether any container is alive, or what an
-        autosizer has decided."""
+    def write(self, record: Presence | LivenessQuery | Readiness | Gone | SizingRecord) -> None:
+        """Append the presence or the readiness of a container, that it is gone, a query whether any is alive, or what
+        an autosizer has decided."""
         self._append([record])
 
     def ask(self, process: str, seconds: float) -> Presence | None:
@@ -183,11 +187,17 @@ class Coordinator:
         return (*record_of(written), self._machine.wall(), ())
 
     def monitor(
-        self, read_to: int, assignment: Assignment, presence: Presence, state: CoordinatorState
+        self,
+        read_to: int,
+        assignment: Assignment,
+        presence: Presence,
+        state: CoordinatorState,
+        silence: timedelta | None = None,
     ) -> "MembershipMonitor":
-        """Follow the stream from an offset on. `state` is the state of the stream up to there."""
+        """Follow the stream from an offset on. `state` is the state of the stream up to there. After a `silence` of so
+        long the container is taken for dead."""
         return MembershipMonitor(
-            self._system, self._pipeline, (self._stream_partition, read_to), assignment, presence, state
+            self._system, self._pipeline, (self._stream_partition, read_to), assignment, presence, state, silence
         )
 
 
@@ -203,19 +213,20 @@ class MembershipMonitor:
         assignment: Assignment,
         presence: Presence,
         state: CoordinatorState,
+        silence: timedelta | None = None,
     ) -> None:
         self._system_url = system.url
         self._pipeline = pipeline
         self.assignment = assignment
         """The last assignment of this run: another one than before once the pipeline is scaled."""
-        self._presence = presence
+        self._presence, self._silence = presence, silence
         self._announced = False
         self.sizing = state.sizing
         """What an autosizer has decided last."""
         self.liveness_queried = False
         """Whether a process asks if this container is alive."""
         self._others = {other.incarnation for other in state.presences.values()}
-        self._presences = dict(state.presences)
+        self._book = PresenceBook(state.presences, state.gone)
         self._readiness = dict(state.readiness)
         self._admin = system.admin()
         self._stream_partition, self._read_to = position
@@ -226,7 +237,7 @@ class MembershipMonitor:
     def absent(self) -> tuple[int, ...]:
         """The containers that have not started in this run, as of the last `check`."""
         run, containers = self.assignment.run, range(self.assignment.containers)
-        started = {number for number, presence in self._presences.items() if presence.run == run}
+        started = {number for number, presence in self._book.presences.items() if presence.run == run}
         return tuple(number for number in containers if number not in {*started, self._presence.container})
 
     @property
@@ -234,14 +245,21 @@ class MembershipMonitor:
         """The other containers that have started in this run and are not done, as of the last `check`."""
         return tuple(
             presence
-            for number, presence in sorted(self._presences.items())
+            for number, presence in sorted(self._book.presences.items())
             if presence.run == self.assignment.run and presence.state != "done" and number != self._presence.container
         )
 
     @property
+    def sending(self) -> Mapping[int, str]:
+        """The other containers of this run that send heartbeats and are not done, with the incarnations of their
+        processes, as of the last `check`. Any thread may ask."""
+        others = CoordinatorState(presences=self._book.presences.copy()).sending(self.assignment.run)
+        return {number: one for number, one in others.items() if number != self._presence.container}
+
+    @property
     def readiness(self) -> dict[int, Readiness]:
         """The tasks that each container could take over, as of the last `check`."""
-        processes = {number: presence.incarnation for number, presence in self._presences.items()}
+        processes = {number: presence.incarnation for number, presence in self._book.presences.items()}
         return {number: one for number, one in self._readiness.items() if processes.get(number) == one.incarnation}
 
     @property
@@ -270,8 +288,12 @@ class MembershipMonitor:
                     self._readiness[record.container] = record
                 elif isinstance(record, SizingRecord):
                     self.sizing = record
+                elif isinstance(record, Gone):
+                    self._book.part_with(record)
+                    if record.incarnation == self._presence.incarnation:
+                        raise self.taken_for_dead()
                 elif record is not None:
-                    self._presences[record.container] = record
+                    self._book.add(record)
                     if record.container == self._presence.container:
                         self._on_presence(record)
 
@@ -297,6 +319,18 @@ class MembershipMonitor:
         remedy = "nothing if that was started on purpose, else stop one of the two"
         wrong = f"{container} has lost its place: {why}"
         return TakenOver(explain(wrong, "one process for each container", remedy, "the coordinator stream"))
+
+    def taken_for_dead(self) -> SystemProblem:
+        """The error of a container that others have taken for dead."""
+        silent = "it did not answer"
+        if self._silence is not None:
+            silent = f"no heartbeat of it came for the heartbeat_timeout of {self._silence.total_seconds():g} s"
+        wrong = f"container {self._presence.container} of pipeline {self._pipeline!r} on {self._system_url} was taken "
+        wrong += f"for dead, since {silent}, and others have its tasks; what it had not committed is dropped"
+        expected = "a process that does not stand still for so long"
+        remedy = "nothing but to start it again, and it gets its share of the tasks in a while; "
+        remedy += "if that comes back, a longer --heartbeat-timeout"
+        return SystemProblem(explain(wrong, expected, remedy, "the coordinator stream"))
 
     def close(self) -> None:
         """Stop reading the stream."""

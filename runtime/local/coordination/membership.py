@@ -4,7 +4,9 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from ....dsl.errors import TakenOver
@@ -93,8 +95,11 @@ class PlaceGuard:
         presence: Presence | None = None,
         monitor: MembershipMonitor | None = None,
         machine: Machine = THIS_MACHINE,
+        silence: timedelta | None = None,
     ) -> None:
+        """After a `silence` of so long others take the container for dead; None where it sends no heartbeats."""
         self.membership = membership
+        self.silence = silence
         self._coordinator = coordinator
         self._presence = presence
         self._monitor = monitor
@@ -122,13 +127,17 @@ class PlaceGuard:
     @contextmanager
     def fences_explained(self) -> Iterator[None]:
         """Where a system refuses what this container writes, raise TakenOver only if another process has replaced it.
-        Else it stood still for too long: a SystemProblem, after which it may be started again."""
+        Else it stood still for too long: a SystemProblem, after which it may be started again. Where it was taken for
+        dead meanwhile, that says so."""
         try:
             yield
         except Fenced as fenced:
             if self._monitor is None:
                 raise
             self._monitor.check(wait=True)
+            # Before others take its transactional id from it they write an assignment in which it has no tasks.
+            if self.silence is not None and self.membership.container not in self._monitor.assignment.tasks.values():
+                raise self._monitor.taken_for_dead() from fenced
             raise fenced.lapsed from fenced
 
     def _answer(self, monitor: MembershipMonitor) -> None:
@@ -165,6 +174,12 @@ class PlaceGuard:
     def readiness(self) -> Mapping[int, Readiness]:
         """The tasks that each container could take over, as far as `check` has seen."""
         return {} if self._monitor is None else self._monitor.readiness
+
+    @property
+    def sending(self) -> Mapping[int, str]:
+        """The other containers that send heartbeats and are not done, with the incarnations of their processes, as far
+        as `check` has seen. Any thread may ask."""
+        return {} if self._monitor is None else self._monitor.sending
 
     @property
     def absent(self) -> tuple[int, ...]:
@@ -229,9 +244,10 @@ def join(
     until: str,
     machine: Machine = THIS_MACHINE,
     owners: OwnersOf = _as_assigned,
+    silence: timedelta | None = None,
 ) -> Iterator[PlaceGuard]:
     """Join the run as a container, and hold that membership while the context is open. `owners` says where the tasks
-    of a run are.
+    of a run are. A container that sends heartbeats is taken for dead after a `silence` of so long.
 
     A single container needs no coordinator on a system with claims where the pipeline never had several containers.
 
@@ -242,7 +258,7 @@ def join(
             if system.admin().partitions(coordinator(plan.name)) is None:
                 yield PlaceGuard(_alone(plan, system, container, until, machine.new_id()))
                 return
-    with _coordinated(plan, system, container, until, machine, owners) as guard:
+    with _coordinated(plan, system, container, until, machine, owners, silence) as guard:
         yield guard
 
 
@@ -254,7 +270,13 @@ def _alone(plan: Plan, system: System, container: ContainerId, until: str, run: 
 
 @contextmanager
 def _coordinated(
-    plan: Plan, system: System, container: ContainerId, until: str, machine: Machine, owners: OwnersOf
+    plan: Plan,
+    system: System,
+    container: ContainerId,
+    until: str,
+    machine: Machine,
+    owners: OwnersOf,
+    silence: timedelta | None,
 ) -> Iterator[PlaceGuard]:
     coordinator_stream = Coordinator(system, plan.name, machine)
     run, requested = machine.new_id(), RequestedRun(stages_of(plan), container.containers, until)
@@ -285,16 +307,16 @@ def _coordinated(
                 return
             # Within `decided`: no other process decides before this one has its place.
             stack.enter_context(system.claim(plan.name, str(container.number)))
-        presence = _presence(assignment, container, machine)
+        presence = _presence(assignment, container, machine, sends=silence is not None)
         coordinator_stream.write(presence)
         # From where the stream was read, not from its end: nothing that came in between is missed.
-        monitor = stack.enter_context(closing(coordinator_stream.monitor(read_to, assignment, presence, state)))
-        yield PlaceGuard(
-            _membership(plan, assignment, state, container), coordinator_stream, presence, monitor, machine
-        )
+        monitor = coordinator_stream.monitor(read_to, assignment, presence, state, silence)
+        stack.enter_context(closing(monitor))
+        member = _membership(plan, assignment, state, container)
+        yield PlaceGuard(member, coordinator_stream, presence, monitor, machine, silence)
 
 
-def _presence(assignment: Assignment, container: ContainerId, machine: Machine) -> Presence:
+def _presence(assignment: Assignment, container: ContainerId, machine: Machine, *, sends: bool) -> Presence:
     """The presence of this process as it starts."""
     return Presence(
         container=container.number,
@@ -303,6 +325,7 @@ def _presence(assignment: Assignment, container: ContainerId, machine: Machine) 
         incarnation=machine.new_id(),
         state="starting",
         process=machine.process_name(),
+        heartbeats=True if sends else UNSET,
     )
 
 

@@ -1,31 +1,37 @@
 """Gives the tasks of a container that has been silent to others, and evens them out once it is back."""
 
-import logging
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from ....dsl.errors import TakenOver
-from ....dsl.text import plural
 from ....planner.plan import Plan
-from ....planner.task_assignment import stages_with
+from ....planner.task_assignment import TaskId, by_number, stages_with
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
 from ..checkpoints.checkpoint import checkpoints_in
-from ..coordination.assignments import Assignment, CoordinatorState, moved, scaled
+from ..coordination.assignments import Assignment, CoordinatorState, Gone, moved, scaled
 from ..coordination.coordinator_stream import Coordinator
-from .owners import owners_of, unsettled
+from .owners import Owners, owned_by, owners_of, unsettled
 from .standbys import standbys_of
 from .take_over import gone, take_over
 
-BACK_SECONDS = 60.0
-"""A container that is back for so long gets its share of the tasks again."""
-
-_log = logging.getLogger(__name__)
+Lacking = Callable[[Collection[str]], Collection[int]]
+"""Returns the containers in which the copies of one of these tasks have failed."""
+MayDecide = Callable[[CoordinatorState], bool]
+"""Whether a container may decide for others, by what it has just read."""
 
 
 class NothingToDo(Exception):
     """Another process has done it, or nobody is to."""
+
+
+def _always(_: CoordinatorState) -> bool:
+    return True
+
+
+def _none(_: Collection[str]) -> Collection[int]:
+    return ()
 
 
 def fail_over(
@@ -36,49 +42,98 @@ def fail_over(
     alive: Collection[int],
     standbys: int,
     machine: Machine = THIS_MACHINE,
+    *,
+    may_decide: MayDecide = _always,
+    lacking: Lacking = _none,
 ) -> Collection[str]:
     """Give the tasks of a silent container of a run to those that are alive, first to their standbys. Returns these
-    tasks; none where another process has done so, or where the container has ended in good order."""
+    tasks; none where another process has done so, or where the container has neither tasks nor is to get any."""
     stream = Coordinator(system, plan.name, machine)
+    dead: list[Gone] = []
 
     def decide(state: CoordinatorState) -> Assignment:
-        last = state.assignment
+        last, presence = state.assignment, state.presences.get(silent)
         if last is None or last.run != run or last.until != "stopped" or not alive:
             raise NothingToDo
-        presence = state.presences.get(silent)
-        if presence is None or presence.run != run or presence.state == "done":
+        if presence is None or presence.run != run or not may_decide(state):
             raise NothingToDo
-        if silent not in owners_of(last, checkpoints_in(system, plan.name)).values():
+        owners = owners_of(last, checkpoints_in(system, plan.name))
+        # What a container is to get that is known to be gone waits for it with its owner, as what `scale` wants does.
+        expected = silent in last.tasks.values() and presence.state != "done"
+        if silent not in owners.values() and not expected:
             raise NothingToDo  # it would be fenced for nothing if it is alive
-        return without(last, silent, alive, standbys)
+        dead[:] = [gone(silent, last, state)]
+        running = {number for number, one in state.presences.items() if one.run == run and one.state == "running"}
+        living = [one for one in alive if one != silent]
+        places = {one for one in state.sending(run) if one != silent} or None
+        return without(
+            last, silent, [one for one in living if one in running] or living, standbys, owners, places, lacking
+        )
 
     with suppress(NothingToDo), stream.decided(decide) as (assignment, _, _):
         tasks = take_over(plan, system, assignment, silent, machine)
-        stream.write(gone(silent, assignment))
+        for one in dead:
+            stream.write(one)
         return tasks
     return ()
 
 
-def without(last: Assignment, silent: int, alive: Collection[int], standbys: int) -> Assignment:
+def without(
+    last: Assignment,
+    silent: int,
+    alive: Collection[int],
+    standbys: int,
+    owners: Owners | None = None,
+    places: Collection[int] | None = None,
+    lacking: Lacking = _none,
+) -> Assignment:
     """The assignment in which others that are alive have the tasks of a container: for each its standby if it has one,
-    else the one of them with the fewest tasks."""
-    copies = standbys_of(last, standbys)
-    counts = Counter({one: 0 for one in alive if one < last.containers})
+    else the one of them with the fewest tasks.
+
+    These are the tasks that it is to have by the assignment; and those that it has by the `owners`, where what is to
+    have them is not alive either. `places` are the containers that keep copies. Where all that are alive are more than
+    the run is to have, it gets as many as to have the first of them."""
+    copies = standbys_of(last, standbys, places)
+    within = [one for one in alive if one < last.containers]
+    containers = last.containers if within else min(alive) + 1
+    counts = Counter(dict.fromkeys(within or [min(alive)], 0))
     counts.update(owner for owner in last.tasks.values() if owner in counts)
+    left = {task for task, owner in last.tasks.items() if owner == silent}
+    if owners is not None:
+        left |= {one for one in _goes_on_as(last, owned_by(silent, owners)) if last.tasks[one] not in alive}
     tasks = dict(last.tasks)
-    for task in (task for task, owner in last.tasks.items() if owner == silent):
-        warm = [one for one in copies.get(task, ()) if one in counts]
-        tasks[task] = warm[0] if warm else min(counts, key=lambda one: (counts[one], one))
+    for task in sorted(left, key=[*last.tasks].index):
+        lack = lacking([task])
+        warm = [one for one in copies.get(task, ()) if one in counts and one not in lack]
+        tasks[task] = warm[0] if warm else min(counts, key=lambda one: (one in lack, counts[one], one))
         counts[tasks[task]] += 1
-    return last if tasks == last.tasks else moved(last, tasks)
+    return last if tasks == last.tasks else moved(last, tasks, containers)
 
 
-def even_out(plan: Plan, system: ProducingSystem, run: str, machine: Machine = THIS_MACHINE) -> bool:
-    """Let all containers of a run have their share of its tasks again. Returns whether tasks are to move for that."""
+def _goes_on_as(assignment: Assignment, tasks: Collection[str]) -> set[str]:
+    """The tasks of an assignment that these go on as: themselves, or those that they are split or merged into."""
+    wanted = by_number(assignment.tasks)
+    ids = map(TaskId.parse, tasks)
+    return {new.name for task in ids for new in wanted.get(task[:2], ()) if new.shares_keys(task)}
+
+
+def even_out(
+    plan: Plan,
+    system: ProducingSystem,
+    run: str,
+    alive: Collection[int],
+    machine: Machine = THIS_MACHINE,
+    *,
+    may_decide: MayDecide = _always,
+) -> bool:
+    """Let all containers of a run have their share of its tasks again, if all of them are alive. Returns whether tasks
+    are to move for that."""
 
     def decide(state: CoordinatorState) -> Assignment:
         last = state.assignment
-        if last is None or last.run != run or last.until != "stopped" or state.not_running():
+        if last is None or last.run != run or last.until != "stopped" or state.not_running() or not may_decide(state):
+            raise NothingToDo
+        if not {*range(last.containers)} <= {*alive}:
             raise NothingToDo
         if not is_uneven(last):  # as nearly always, so that no checkpoints are read
             raise NothingToDo
@@ -87,7 +142,7 @@ def even_out(plan: Plan, system: ProducingSystem, run: str, machine: Machine = T
             raise NothingToDo
         return scaled(state, stages_with(last.tasks), last.containers, owners)
 
-    with suppress(NothingToDo), Coordinator(system, plan.name, machine).decided(decide):
+    with suppress(NothingToDo, TakenOver), Coordinator(system, plan.name, machine).decided(decide):
         return True
     return False
 
@@ -97,39 +152,3 @@ def is_uneven(assignment: Assignment) -> bool:
     counts = Counter(dict.fromkeys(range(assignment.containers), 0))
     counts.update(assignment.tasks.values())
     return max(counts.values()) - min(counts.values()) > 1
-
-
-class FailOvers:
-    """What a container does as others are silent, or are back: the first of those that are alive acts for all."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        system: ProducingSystem,
-        run: str,
-        container: int,
-        standbys: int,
-        machine: Machine = THIS_MACHINE,
-    ) -> None:
-        self._plan, self._system, self._run = plan, system, run
-        self._container, self._standbys, self._machine = container, standbys, machine
-        self._alive: frozenset[int] = frozenset()
-        self._since = machine.clock()
-
-    def silent(self, container: int, alive: Collection[int]) -> None:
-        """Give the tasks of a silent container to those that are alive."""
-        if self._container == min(alive, default=None):
-            with suppress(TakenOver):  # another one does it, or the container has just started again
-                tasks = fail_over(self._plan, self._system, self._run, container, alive, self._standbys, self._machine)
-                if tasks:
-                    text = "container %d of pipeline %r is silent: others go on with its %s"
-                    _log.warning(text, container, self._plan.name, plural(len(tasks), "task"))
-
-    def turn(self, alive: Collection[int]) -> None:
-        """Even the tasks out once the same containers have been alive for a while."""
-        now = self._machine.clock()
-        if frozenset(alive) != self._alive:
-            self._alive, self._since = frozenset(alive), now
-        elif self._container == min(alive) and now - self._since > BACK_SECONDS:
-            self._since = now
-            even_out(self._plan, self._system, self._run, self._machine)

@@ -1,51 +1,68 @@
-"""Tells that this container is alive, and notices which others are not."""
+"""Tells that this container is alive, and listens which others are, and which have been silent for too long."""
 
 import logging
-from collections.abc import Callable, Collection
-from contextlib import closing
+from collections.abc import Collection, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from datetime import timedelta
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
-from msgspec import Struct, json, structs
+from msgspec import DecodeError, Struct, json, structs
 
-from ....dsl.errors import FluvialError
 from ....dsl.message import Record
 from ....planner.stream_names import heartbeats
 from ...process.machine import THIS_MACHINE, Machine
-from ...systems.contract import ProducingSystem
+from ...systems.contract import Consumer, ProducingSystem, RecordProducer
 
 BEATS = 5
 """Heartbeats in the time after which a container is taken for dead. As often it is looked for those of others."""
-
 POLL_SECONDS = 0.1
 """How long the end of a container waits for the thread, at most."""
+HISTORY = 10_000
+"""So many heartbeats are read at the start, to learn which containers have ended in good order."""
 
 _log = logging.getLogger(__name__)
 
-OnSilent = Callable[[int, Collection[int]], None]
-"""Called with a container that has been silent for too long, and those that are alive, this one among them."""
-OnTurn = Callable[[Collection[int]], None]
-"""Called now and then with the containers that are alive."""
 
-
-class Heartbeat(Struct, frozen=True, kw_only=True):
-    """A container of a run is alive; or it has `ended` in good order, so that nobody is to take its tasks over."""
+class Heartbeat(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A process of a run is alive; or it has `ended` in good order, so that nobody is to take its tasks over. Copies of
+    tasks that it `lacks` have failed, so that others are to have these."""
 
     container: int
     run: str
+    incarnation: str = ""
     ended: bool = False
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Since when nothing was heard of the process of a container."""
+
+    incarnation: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Clients:
+    consumer: Consumer
+    producer: RecordProducer
+
+    def close(self) -> None:
+        with closing(self.consumer), closing(self.producer):
+            pass
 
 
 _decode = json.Decoder(Heartbeat).decode
 
 
 class Heartbeats:
-    """Sends heartbeats of a container in a thread, and calls `on_silent` for each other one that has sent some, and
-    then none for `timeout`: again each time that this passes, for as long as it is silent. `on_turn` is called each
-    time.
+    """Sends heartbeats of a container in a thread, and listens to those of others. Nothing is decided here: what takes
+    long must not hold a heartbeat up.
 
     It hears itself, too. Where it has not for a while, since it stood still or brokers are out of reach, it has not
-    heard others either, and gives them their time again."""
+    heard others either, and gives them their time again. Whatever goes wrong, it goes on at the usual pace, with other
+    clients, and with another stream where that is gone."""
 
     def __init__(
         self,
@@ -54,22 +71,27 @@ class Heartbeats:
         run: str,
         container: int,
         timeout: timedelta,
-        on_silent: OnSilent,
-        on_turn: OnTurn,
         machine: Machine = THIS_MACHINE,
+        incarnation: str = "",
     ) -> None:
-        self._stream = heartbeats(pipeline)
-        self._own = Heartbeat(container=container, run=run)
-        self._timeout = timeout.total_seconds()
-        self._on_silent, self._on_turn = on_silent, on_turn
+        self.timeout = timeout.total_seconds()
+        self._system, self._stream = system, heartbeats(pipeline)
+        self._own = Heartbeat(container=container, run=run, incarnation=incarnation)
         self._machine = machine
+        self._lock = Lock()
         self._heard: dict[int, float] = {}
-        self._echo = float("-inf")
+        """When each was heard the last time, and nothing else: who is alive follows from it."""
+        self._silences: dict[int, Silence] = {}
+        self._known: set[tuple[int, str]] = set()
+        self._ended: dict[int, str] = {}
+        self._lacks: dict[int, frozenset[str]] = {}
+        self._lacking: Collection[str] = ()
+        self._echo, self._opened = float("-inf"), float("-inf")
+        self._failing = False
         self._stop = Event()
-        system.admin().create(self._stream, 1, "heartbeats")
-        self._consumer = system.consumer()
-        self._consumer.assign({(self._stream, 0): system.admin().ends(self._stream)[0]})
-        self._producer = system.record_producer(once=False, streams=[self._stream])
+        self._clients: _Clients | None = None
+        self._open()
+        self._read_history()
         self._thread = Thread(target=self._run, name="fluvial-heartbeats", daemon=True)
 
     def start(self) -> None:
@@ -77,65 +99,170 @@ class Heartbeats:
         self._thread.start()
 
     @property
+    def hears_itself(self) -> bool:
+        """Whether it has lately: else it has not heard others either."""
+        return self._machine.clock() - self._echo <= self.timeout / 2
+
+    @property
     def alive(self) -> frozenset[int]:
         """The containers that have been heard of lately, and this one."""
-        since = self._machine.clock() - self._timeout
-        return frozenset([self._own.container, *(one for one, heard in self._heard.items() if heard >= since)])
+        since = self._machine.clock() - self.timeout
+        with self._lock:
+            return frozenset([self._own.container, *(one for one, heard in self._heard.items() if heard >= since)])
+
+    @property
+    def silent(self) -> Mapping[int, Silence]:
+        """The containers that have been silent for the timeout, and that have not ended in good order."""
+        since = self._machine.clock() - self.timeout
+        with self._lock:
+            return {
+                number: one
+                for number, one in self._silences.items()
+                if one.since < since and self._ended.get(number) != one.incarnation
+            }
+
+    def lacking(self, tasks: Collection[str]) -> Collection[int]:
+        """The containers in which the copies of one of these tasks have failed."""
+        with self._lock:
+            return {number for number, lacks in self._lacks.items() if not lacks.isdisjoint(tasks)}
+
+    def lack(self, tasks: Collection[str]) -> None:
+        """From now on, let others know that copies of these tasks have failed."""
+        self._lacking = tasks
+
+    def expect(self, others: Mapping[int, str]) -> None:
+        """Expect heartbeats of the processes of these containers, from now on if it has not expected them before."""
+        for container, incarnation in others.items():
+            if (container, incarnation) not in self._known:
+                self.give_time(container, incarnation)
+
+    def give_time(self, container: int, incarnation: str) -> None:
+        """Expect heartbeats of a process of a container that has just started."""
+        with self._lock:
+            self._known.add((container, incarnation))
+            self._silences[container] = Silence(incarnation, self._machine.clock())
+
+    def stop(self) -> None:
+        """Send no more: this container has been taken for dead, and others are to see that."""
+        self._stop.set()
 
     def close(self, *, ended: bool) -> None:
         """End. Where the container has `ended` in good order, let others know, so that nobody takes its tasks over."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
-        with closing(self._consumer), closing(self._producer):
-            if ended:
-                self._send(structs.replace(self._own, ended=True))
+        if self._clients is not None:
+            with closing(self._clients) as clients:
+                if ended:
+                    self._send(clients, structs.replace(self._own, ended=True))
+        self._clients = None
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            try:
-                self.turn(self._timeout / BEATS)
-            except FluvialError as error:
-                _log.warning("heartbeats of container %d fail, and are tried again: %s", self._own.container, error)
-                self._stop.wait(self._timeout)
+            self.turn_safely(self.timeout / BEATS)
+
+    def turn_safely(self, seconds: float) -> None:
+        """A turn. Whatever fails is told once, and is tried again with other clients at the usual pace."""
+        try:
+            self.turn(seconds)
+            self._failing = False
+        except Exception as error:
+            if not self._failing:
+                text = "heartbeats of container %d fail, and are tried again: %s"
+                _log.warning(text, self._own.container, error)
+            self._failing = True
+            self._part_with_clients()
+            self._stop.wait(seconds)
 
     def turn(self, seconds: float) -> None:
-        """Send a heartbeat, read those of others for up to so many seconds, and tell of those that are silent."""
-        self._send(self._own)
-        self._read(seconds)
-        now = self._machine.clock()
-        if now - self._echo > self._timeout / 2:
-            return
-        silent = [one for one, heard in self._heard.items() if now - heard > self._timeout]
-        for one in silent:
-            self._heard[one] = now
-            self._on_silent(one, self.alive - {*silent})
-        self._on_turn(self.alive)
+        """Send a heartbeat, and read those of others for up to so many seconds."""
+        if self._machine.clock() - max(self._echo, self._opened) > self.timeout:
+            self._part_with_clients()  # the stream may have been made anew
+        clients = self._clients or self._open()
+        lacks = tuple(sorted(self._lacking))
+        self._send(clients, structs.replace(self._own, lacks=lacks) if lacks else self._own)
+        self._read(clients, seconds)
 
-    def _send(self, heartbeat: Heartbeat) -> None:
+    def _open(self) -> _Clients:
+        """Begin to read at the end of the stream, which is made where there is none."""
+        admin = self._system.admin()
+        admin.create(self._stream, 1, "heartbeats")
+        end, consumer = admin.ends(self._stream)[0], self._system.consumer()
+        consumer.assign({(self._stream, 0): end})
+        producer = self._system.record_producer(once=False, streams=[self._stream])
+        self._clients, self._opened = _Clients(consumer, producer), self._machine.clock()
+        return self._clients
+
+    def _part_with_clients(self) -> None:
+        clients, self._clients = self._clients, None
+        if clients is not None:
+            with suppress(Exception):  # they fail already
+                clients.close()
+
+    def _read_history(self) -> None:
+        """Learn which containers have ended in good order before this one has started."""
+        admin = self._system.admin()
+        start, end = admin.starts(self._stream)[0], admin.ends(self._stream)[0]
+        at, until = max(start, end - HISTORY), self._machine.clock() + self.timeout
+        with closing(self._system.consumer()) as consumer:
+            consumer.assign({(self._stream, 0): at})
+            while at < end and self._machine.clock() < until:
+                for batch in consumer.poll(POLL_SECONDS):
+                    at = batch.next_offset
+                    for one in map(_decoded, batch.records):
+                        if one is not None and one.run == self._own.run:
+                            self._note_end(one)
+
+    def _send(self, clients: _Clients, heartbeat: Heartbeat) -> None:
         record: Record = (b"%d" % heartbeat.container, json.encode(heartbeat), self._machine.wall(), ())
-        self._producer.send(self._stream, 0, [record])
-        self._producer.flush()
+        clients.producer.send(self._stream, 0, [record])
+        clients.producer.flush()
 
-    def _read(self, seconds: float) -> None:
+    def _read(self, clients: _Clients, seconds: float) -> None:
         until = self._machine.clock() + seconds
         while not self._stop.is_set():
             left = until - self._machine.clock()
-            for batch in self._consumer.poll(max(0.0, min(left, POLL_SECONDS))):
-                for record in batch.records:
-                    self._hear(_decode(record[1] or b""))
+            for batch in clients.consumer.poll(max(0.0, min(left, POLL_SECONDS))):
+                for heartbeat in map(_decoded, batch.records):
+                    if heartbeat is not None:
+                        self._hear(heartbeat)
             if left <= 0:
                 return
 
     def _hear(self, heartbeat: Heartbeat) -> None:
-        now = self._machine.clock()
+        now, container = self._machine.clock(), heartbeat.container
         if heartbeat.run != self._own.run:
             return
-        if heartbeat.container == self._own.container:
-            if now - self._echo > self._timeout / 2:
-                self._heard = dict.fromkeys(self._heard, now)
-            self._echo = now
-        elif heartbeat.ended:
-            self._heard.pop(heartbeat.container, None)
-        else:
-            self._heard[heartbeat.container] = now
+        with self._lock:
+            if container == self._own.container:
+                if heartbeat.incarnation == self._own.incarnation:
+                    self._hear_itself(now)
+                return
+            self._note_end(heartbeat)
+            if heartbeat.ended:
+                self._heard.pop(container, None)
+                self._lacks.pop(container, None)
+            else:
+                self._heard[container] = now
+                self._lacks[container] = frozenset(heartbeat.lacks)
+            self._known.add((container, heartbeat.incarnation))
+            self._silences[container] = Silence(heartbeat.incarnation, now)
+
+    def _hear_itself(self, now: float) -> None:
+        if now - self._echo > self.timeout / 2:
+            self._silences = {number: Silence(one.incarnation, now) for number, one in self._silences.items()}
+        self._echo = now
+
+    def _note_end(self, heartbeat: Heartbeat) -> None:
+        if heartbeat.ended:
+            self._ended[heartbeat.container] = heartbeat.incarnation
+        elif self._ended.get(heartbeat.container) == heartbeat.incarnation:
+            del self._ended[heartbeat.container]
+
+
+def _decoded(record: Record) -> Heartbeat | None:
+    """A heartbeat; None for what something else has written to the stream."""
+    try:
+        return _decode(record[1] or b"")
+    except DecodeError:
+        return None

@@ -90,7 +90,7 @@ def scale_run(
         try:
             _Wait(plan, system, stream, follower, wanted, say, machine).until_settled(timeout.total_seconds(), stop)
         except BaseException:
-            _go_back(plan, stream, before, owners, say)
+            _go_back(plan, stream, before, wanted, owners, say)
             raise
     return moves
 
@@ -162,16 +162,31 @@ def _decide(plan: Plan, stream: Coordinator, before: Assignment, wanted: Assignm
 
     def decide(state: CoordinatorState) -> Assignment:
         if state.assignment != before:
-            raise _changed(plan)
+            raise _changed(plan, before, state.assignment)
         return wanted
 
     with stream.decided(decide):
         pass
 
 
-def _changed(plan: Plan) -> SystemProblem:
+def _changed(plan: Plan, before: Assignment, now: Assignment | None) -> SystemProblem:
+    """The error where another process has decided something else since an assignment."""
     wrong = f"another process has scaled pipeline {plan.name!r}, or started it again, meanwhile"
-    return SystemProblem(explain(wrong, "one change at a time", "look at it, and try again", "the coordinator stream"))
+    expected, remedy = "one change at a time", "look at it, and try again"
+    if dead := _without_tasks(before, now):
+        word, were, their = ("container", "was", "its") if len(dead) == 1 else ("containers", "were", "their")
+        wrong = f"{word} {', '.join(map(str, dead))} of pipeline {plan.name!r} {were} taken for dead meanwhile, and "
+        wrong += f"others have {their} tasks"
+        expected, remedy = "containers that are alive while tasks move", "call it again"
+    return SystemProblem(explain(wrong, expected, remedy, "the coordinator stream"))
+
+
+def _without_tasks(before: Assignment, now: Assignment | None) -> list[int]:
+    """The containers that have no tasks any more, although the run has as many containers as before, or more: they were
+    taken for dead."""
+    if now is None or not now.continues(before) or now.containers < before.containers:
+        return []
+    return sorted(one for one in {*before.tasks.values()} - {*now.tasks.values()} if one < now.containers)
 
 
 def _stopped(plan: Plan) -> SystemProblem:
@@ -218,9 +233,9 @@ class _Wait:
     def _look(self, now: float) -> None:
         state, _ = self._stream.read()
         if state.assignment != self._wanted:
-            raise _changed(self._plan)
+            raise _changed(self._plan, self._wanted, state.assignment)
         if now - self._asked > ALIVE_SECONDS:
-            self._ask()
+            self._ask(state)
             self._asked = self._clock()
         absent = state.not_running()
         if absent and now - self._began > ABSENT_SECONDS and not self._absent_said:
@@ -228,7 +243,7 @@ class _Wait:
             word = "it" if len(absent) == 1 else "them"
             self._say(f"{_have_not_started(self._wanted, absent)}: start {word} if nothing else does")
 
-    def _ask(self) -> None:
+    def _ask(self, state: CoordinatorState) -> None:
         """Ask which containers are alive. The tasks of those that are not, and that are too many, are handed over in
         their place; others will be started again."""
         answers = self._stream.answers(self._machine.process_name(), ANSWER_SECONDS)
@@ -240,7 +255,7 @@ class _Wait:
             if container >= self._wanted.containers:
                 with suppress(TakenOver):  # it has just started again
                     tasks = take_over(self._plan, self._system, self._wanted, container, self._machine)
-                    self._stream.write(gone(container, self._wanted))
+                    self._stream.write(gone(container, self._wanted, state))
                     self._say(f"container {container} is gone: others go on with its {plural(len(tasks), 'task')}")
 
     def _too_late(self, seconds: float, left: Mapping[str, tuple[int, int]]) -> SystemProblem:
@@ -252,13 +267,15 @@ class _Wait:
         return SystemProblem(explain(f"{wrong}{tasks}{more}", expected, remedy, "the coordinator stream"))
 
 
-def _go_back(plan: Plan, stream: Coordinator, before: Assignment, owners: Mapping[str, int], say: _Say) -> None:
+def _go_back(
+    plan: Plan, stream: Coordinator, before: Assignment, wanted: Assignment, owners: Mapping[str, int], say: _Say
+) -> None:
     """Give the tasks back to the containers that had them, unless another process has decided something else."""
 
     def decide(state: CoordinatorState) -> Assignment:
         last = state.assignment
         if last is None or not last.continues(before) or last.generation != before.generation + 1:
-            raise _changed(plan)
+            raise _changed(plan, wanted, last)
         back = scaled(state, stages_with(before.tasks), before.containers, owners)
         return replace(back, tasks=dict(before.tasks))
 

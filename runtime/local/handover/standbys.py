@@ -1,7 +1,8 @@
 """Keeps warm copies of the state of tasks that other containers run, so that this one can take them over at once."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from threading import Condition, Event, Thread
 
 from ...process.machine import THIS_MACHINE, Machine
@@ -16,20 +17,27 @@ PASS_SECONDS = 0.5
 """The least time between two looks at what tasks have committed."""
 RETRY_SECONDS = 10.0
 """How long after a copy that has failed it is tried again."""
+
 _log = logging.getLogger(__name__)
 
 
-def standbys_of(assignment: Assignment, number: int) -> dict[str, tuple[int, ...]]:
+def standbys_of(
+    assignment: Assignment, number: int, places: Collection[int] | None = None
+) -> dict[str, tuple[int, ...]]:
     """The containers that keep copies of each task, so many: the first of them is to take it over.
 
-    Those of one container are spread over the others. The same arguments give the same containers."""
+    Those of one container are spread over the others. The same arguments give the same containers. `places` are those
+    that can keep copies, None for all; where one of them is gone the copies of the others stay where they are. Those
+    that are more than the run is to have come last."""
     copies: dict[str, tuple[int, ...]] = {}
     counts: dict[int, int] = {}
+    more = [] if places is None else sorted(one for one in places if one >= assignment.containers)
     for task, owner in assignment.tasks.items():
         others = [one for one in range(assignment.containers) if one != owner]
         at = counts[owner] = counts.get(owner, -1) + 1
         turned = [others[(at + step) % len(others)] for step in range(len(others))] if others else []
-        copies[task] = tuple(turned[:number])
+        able = [one for one in (*turned, *more) if one != owner and (places is None or one in places)]
+        copies[task] = tuple(able[:number])
     return copies
 
 
@@ -39,9 +47,11 @@ class _Interrupted(Exception):
 
 class StandbyCopies:
     """Copies the state of tasks in a thread. A copy that is to become a task is given out with `release`; it is not
-    made again until `follow` is called. `prepare` opens the store of a task.
+    made again until `follow` is called. `prepare` opens the store of a task, and `remove_others` removes the stores
+    here that are of other tasks than these.
 
-    What cannot be copied, for example since the disk is full, is tried again later, and ends nothing that runs here.
+    What cannot be copied, for example since the disk is full, is tried again later, and ends nothing that runs here;
+    nor does it hold up other copies.
     """
 
     def __init__(
@@ -52,20 +62,24 @@ class StandbyCopies:
         number: int,
         prepare: Callable[[str], TaskSetup],
         machine: Machine = THIS_MACHINE,
+        remove_others: Callable[[Collection[str]], None] | None = None,
     ) -> None:
         self.number = number
         self._system = system
         self._pipeline = pipeline
         self._container = container
-        self._prepare = prepare
+        self._prepare, self._remove_others = prepare, remove_others
         self._machine = machine
         self._stop = Event()
         self._free = Condition()
         self._wanted: frozenset[str] = frozenset()
         self._given: set[str] = set()
+        self._keep: frozenset[str] | None = None
         self._copying: str | None = None
         self._copies: dict[str, TaskSetup] = {}
         self._copied: dict[str, Checkpoint] = {}
+        self._retry_at: dict[str, float] = {}
+        """The tasks whose copies have failed, and when they are tried again."""
         self._restorer = StoreRestorer(
             system, self._on_restore, lambda: machine.wall() / 1000, self._wait, live=True, rests=RESTS
         )
@@ -76,38 +90,63 @@ class StandbyCopies:
         """Begin, in a thread."""
         self._thread.start()
 
-    def follow(self, assignment: Assignment, running: Iterable[str]) -> None:
-        """Copy what an assignment wants here, except the tasks that run here, and drop the other copies."""
-        copies = standbys_of(assignment, self.number)
+    @property
+    def failing(self) -> Collection[str]:
+        """The tasks whose copies have failed, so that others had better have them. Any thread may ask."""
+        return frozenset(self._retry_at.copy()) & self._wanted
+
+    def follow(
+        self,
+        assignment: Assignment,
+        running: Iterable[str],
+        places: Collection[int] | None = None,
+        *,
+        settled: bool = False,
+    ) -> None:
+        """Copy what an assignment wants here, except the tasks that run here, and drop the other copies. `places` are
+        the containers that can keep copies. Once all tasks are `settled`, stores of others are removed."""
+        copies = standbys_of(assignment, self.number, places)
         with self._free:
             self._given = {*running}
-            self._wanted = frozenset(task for task, places in copies.items() if self._container in places)
-            for task in [*self._copies]:
+            wanted = {task for task, at in copies.items() if self._container in at}
+            # What this container is to have is followed until it is given out.
+            to_get = {task for task in self._copies if assignment.tasks.get(task) == self._container}
+            self._wanted = frozenset(wanted | to_get)
+            at_work = {self._copying} if self._copying is not None else set()
+            for task in {*self._copies, *at_work}:
                 if task not in self._wanted or task in self._given:
                     self._drop(task)
+            mine = {task for task, owner in assignment.tasks.items() if owner == self._container}
+            self._keep = self._wanted | self._given | mine if settled else None
 
     def release(self, task: str) -> TaskSetup | None:
-        """Give a copy out; None where there is none. Waits while the thread is at it."""
+        """Give a copy out; None where there is none. Waits while the thread is at it, and lets it rest no longer."""
         with self._free:
-            self._given.add(task)
-            self._free.wait_for(lambda: self._copying != task)
-            self._copied.pop(task, None)
+            self._await(task)
+            self._retry_at.pop(task, None)
             return self._copies.pop(task, None)
 
     def close(self) -> None:
         """End the thread, and close the copies."""
         self._stop.set()
+        with self._free:
+            self._free.notify_all()
         if self._thread.ident is not None:
             self._thread.join()
         with self._free:
             for task in [*self._copies]:
                 self._drop(task)
 
-    def _drop(self, task: str) -> None:
+    def _await(self, task: str) -> None:
         self._given.add(task)
+        self._free.notify_all()
         self._free.wait_for(lambda: self._copying != task)
         self._copied.pop(task, None)
-        self._copies.pop(task).store.close()
+
+    def _drop(self, task: str) -> None:
+        self._await(task)
+        if (setup := self._copies.pop(task, None)) is not None:
+            setup.store.close()
 
     def _run(self) -> None:
         try:
@@ -120,11 +159,13 @@ class StandbyCopies:
     def _turn_safely(self) -> None:
         try:
             self.turn()
-        except _Interrupted:
-            pass
         except Exception as error:
-            text = "container %d cannot copy the state of tasks, and tries again in %g s; nothing else waits for it: %s"
-            _log.warning(text, self._container, RETRY_SECONDS, error)
+            text = "container %d cannot see what tasks have committed, so that it copies nothing, and tries again in "
+            _log.warning(text + "%g s; nothing else waits for it: %s", self._container, RETRY_SECONDS, error)
+            if (follower := self._follower) is not None:
+                self._follower = None
+                with suppress(Exception):  # it fails already
+                    follower.close()
             self._stop.wait(RETRY_SECONDS)
 
     def turn(self) -> None:
@@ -137,14 +178,24 @@ class StandbyCopies:
             known = self._follower.checkpoints.get(task)
             if known is not None and self._begins(task):
                 try:
-                    self._copy(task, known)
+                    self._copy_safely(task, known)
                 finally:
                     self._ends()
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove the stores of tasks that have moved away, and of copies that are no longer wanted."""
+        with self._free:
+            keep, self._keep = self._keep, None
+        if keep is not None and self._remove_others is not None:
+            self._remove_others(keep)
 
     def _begins(self, task: str) -> bool:
-        """Begin with a task, unless it is given out or no longer wanted."""
+        """Begin with a task, unless it is given out or no longer wanted, or is to be tried again later."""
         with self._free:
             if task in self._given or task not in self._wanted:
+                return False
+            if self._machine.clock() < self._retry_at.get(task, float("-inf")):
                 return False
             self._copying = task
             return True
@@ -153,6 +204,22 @@ class StandbyCopies:
         with self._free:
             self._copying = None
             self._free.notify_all()
+
+    def _copy_safely(self, task: str, known: Checkpoint) -> None:
+        try:
+            self._copy(task, known)
+            self._retry_at.pop(task, None)
+        except _Interrupted:
+            pass
+        except Exception as error:
+            if task not in self._retry_at:
+                text = "container %d cannot copy the state of task %s, and tries again every %g s; nothing else waits "
+                _log.warning(text + "for it: %s", self._container, task, RETRY_SECONDS, error)
+            self._retry_at[task] = self._machine.clock() + RETRY_SECONDS
+            self._copied.pop(task, None)
+            if (setup := self._copies.pop(task, None)) is not None:
+                with suppress(Exception):  # it may be this that fails
+                    setup.store.close()
 
     def _copy(self, task: str, known: Checkpoint) -> None:
         if self._copied.get(task) == known:
@@ -168,5 +235,11 @@ class StandbyCopies:
         self._wait(0.0)
 
     def _wait(self, seconds: float) -> None:
-        if self._stop.wait(seconds) or self._copying in self._given:
-            raise _Interrupted
+        """Wait; no longer than until the copy is wanted by somebody else."""
+        with self._free:
+            self._free.wait_for(self._is_interrupted, seconds)
+            if self._is_interrupted():
+                raise _Interrupted
+
+    def _is_interrupted(self) -> bool:
+        return self._stop.is_set() or self._copying in self._given

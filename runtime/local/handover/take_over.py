@@ -10,15 +10,16 @@ from ....planner.stream_names import checkpoints as checkpoints_of
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
 from ..checkpoints.checkpoint import Checkpoint, checkpoints_in, encode
-from ..coordination.assignments import Assignment, Presence
+from ..coordination.assignments import Assignment, CoordinatorState, Gone
 from ..coordination.membership import transactional_id
 from .owners import future_of, owned_by, owners_of
 
 
-def gone(container: int, assignment: Assignment) -> Presence:
-    """What others learn of a container that is gone: they wait no more for it to act by the assignment."""
-    generation = assignment.generation
-    return Presence(container=container, generation=generation, run=assignment.run, incarnation="", state="done")
+def gone(container: int, assignment: Assignment, state: CoordinatorState) -> Gone:
+    """What others learn of a container that is gone: of the process that it has by the state, and of no later one."""
+    presence = state.presences.get(container)
+    incarnation = "" if presence is None else presence.incarnation
+    return Gone(container=container, generation=assignment.generation, run=assignment.run, incarnation=incarnation)
 
 
 def take_over(

@@ -12,8 +12,7 @@ from ..observe.size_progress import SizeProgress
 from ..open_tasks import TaskOpener
 from ..task import LocalTask
 from ..task_setup import TaskSetup
-from .fail_over import FailOvers
-from .heartbeats import Heartbeats
+from .fail_over_watch import FailOverWatch
 from .owners import Future, future_of
 from .standbys import StandbyCopies
 from .task_merges import TaskMerges
@@ -55,7 +54,7 @@ class TaskMoves:
         make_warm_up: MakeWarmUp,
         machine: Machine = THIS_MACHINE,
         standbys: StandbyCopies | None = None,
-        heartbeats: Heartbeats | None = None,
+        watch: FailOverWatch | None = None,
         *,
         settled: bool = True,
     ) -> None:
@@ -70,13 +69,13 @@ class TaskMoves:
         self._parted: dict[str, int] = {}
         self._merges = TaskMerges(opener.run.plan, machine.clock)
         self._future: tuple[frozenset[str], Future] | None = None
-        self._standbys, self._heartbeats = standbys, heartbeats
+        self._standbys, self._watch = standbys, watch
+        self._places: frozenset[int] | None = None
 
     def start(self) -> None:
-        """Begin to send heartbeats, and to copy the state of tasks, where there are standbys."""
-        if self._standbys is not None and self._heartbeats is not None:
+        """Begin to copy the state of tasks, where there are standbys."""
+        if self._standbys is not None:
             self._standbys.start()
-            self._heartbeats.start()
 
     @property
     def check_seconds(self) -> float | None:
@@ -108,6 +107,8 @@ class TaskMoves:
         if assignment is not self._assignment and assignment is not None:
             self._follow(assignment, have)
         if self._warm_up is None:
+            if self._standbys is not None and self._places != self._places_now:  # others are there, or are gone
+                self._keep_copies([task.name for task in have], settled=True)
             return []
         self._warm_up.all_follow = self._guard.all_follow
         settled = self._warm_up.settled  # before the last tasks are taken, which come before it is settled
@@ -115,7 +116,7 @@ class TaskMoves:
         self._follow_with(gained)
         if settled:
             self._end_warm_up()
-            self._keep_copies((*have, *gained))
+            self._keep_copies([task.name for task in (*have, *gained)], settled=True)
         return gained
 
     def leave(self, tasks: Collection[LocalTask]) -> None:
@@ -173,15 +174,21 @@ class TaskMoves:
 
     def close(self, *, ended: bool = False) -> None:
         """End all that runs beside the container, which has `ended` in good order or not."""
-        if self._heartbeats is not None:
-            self._heartbeats.close(ended=ended)
+        if self._watch is not None:
+            self._watch.close(ended=ended)
         self._end_warm_up()
         if self._standbys is not None:
             self._standbys.close()
 
-    def _keep_copies(self, running: Iterable[LocalTask]) -> None:
+    @property
+    def _places_now(self) -> frozenset[int]:
+        """The containers that can keep copies."""
+        return frozenset([self._container, *self._guard.sending])
+
+    def _keep_copies(self, running: Iterable[str], *, settled: bool = False) -> None:
         if self._standbys is not None and self._assignment is not None:
-            self._standbys.follow(self._assignment, [task.name for task in running])
+            self._places = self._places_now
+            self._standbys.follow(self._assignment, running, self._places, settled=settled)
 
     def _end_warm_up(self) -> None:
         if self._warm_up is not None:
@@ -196,7 +203,7 @@ class TaskMoves:
         self._follow_with(have)
         for task in have:
             task.leave_to({})  # where to was decided by the assignment before
-        self._keep_copies(have)
+        self._keep_copies([task.name for task in have], settled=first)
         if not first:  # at the begin of a run every task is where it belongs
             presence, names = self._guard.follow(assignment), frozenset(task.name for task in have)
             self._warm_up = self._make_warm_up(assignment, names, dict(self._parted), presence)
@@ -209,19 +216,23 @@ class TaskMoves:
 
 
 def task_moves(
-    guard: PlaceGuard, opener: TaskOpener, system: System, *, settled: bool, machine: Machine = THIS_MACHINE
+    guard: PlaceGuard,
+    opener: TaskOpener,
+    system: System,
+    *,
+    settled: bool,
+    machine: Machine = THIS_MACHINE,
+    watch: FailOverWatch | None = None,
 ) -> TaskMoves:
-    """The handovers of a container on a system that has changelogs; see `TaskMoves` for `settled`."""
+    """The handovers of a container on a system that has changelogs; see `TaskMoves` for `settled`. With a `watch` it
+    keeps copies of tasks of others."""
     assert isinstance(system, ProducingSystem)
     plan, settings, container = opener.run.plan, opener.run.settings, guard.membership.container
-    pipeline, run = plan.name, guard.membership.run
-    standbys, heartbeats = None, None
-    if settings.standbys:
-        standbys = StandbyCopies(system, pipeline, container, settings.standbys, opener.prepare, machine)
-        fail_overs = FailOvers(plan, system, run, container, settings.standbys, machine)
-        heartbeats = Heartbeats(
-            system, pipeline, run, container, settings.heartbeat_timeout, fail_overs.silent, fail_overs.turn, machine
-        )
+    pipeline, standbys = plan.name, None
+    if watch is not None:
+        number, remove = settings.standbys, opener.remove_others
+        standbys = StandbyCopies(system, pipeline, container, number, opener.prepare, machine, remove)
+        watch.failing = lambda: standbys.failing
 
     def make(assignment: Assignment, have: frozenset[str], parted: dict[str, int], presence: Presence | None) -> WarmUp:
         return WarmUp(
@@ -232,4 +243,4 @@ def task_moves(
         copy = None if standbys is None else standbys.release(task)
         return copy or opener.prepare(task)
 
-    return TaskMoves(guard, opener, make, machine, standbys, heartbeats, settled=settled)
+    return TaskMoves(guard, opener, make, machine, standbys, watch, settled=settled)

@@ -3,20 +3,17 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from unittest.mock import patch
 
 import pytest
 
 from engines.live_containers import LiveContainers, counting, in_one_thread, rushing
 from engines.sending import ProducingSystem, stores_of
 from engines.targets import contents, write
-from fluvial.dsl import TakenOver
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
 from fluvial.runtime.local.coordination.assignments import Assignment
-from fluvial.runtime.local.handover import fail_over as module
-from fluvial.runtime.local.handover.fail_over import FailOvers, even_out, fail_over, is_uneven, without
+from fluvial.runtime.local.handover.fail_over import even_out, fail_over, is_uneven, without
 from fluvial.runtime.local.handover.standbys import standbys_of
 
 PARTITIONS = 6
@@ -87,14 +84,15 @@ def test_it_is_back_without_tasks_until_they_are_evened_out(system: ProducingSys
         live.kill(1)
         live.suspect(1)
         live.rest()
-        assert not even_out(live.plan, system, live.run, rushing())  # it is not back yet
+        assert not even_out(live.plan, system, live.run, [0, 1], rushing())  # it is not back yet
         live.start(1)
         live.rest()
         assert live.tasks_of(1) == []
-        assert even_out(live.plan, system, live.run, rushing())
+        assert not even_out(live.plan, system, live.run, [0], rushing())  # by its heartbeats it is not
+        assert even_out(live.plan, system, live.run, [0, 1], rushing())
         live.rest()
         assert [len(live.tasks_of(number)) for number in (0, 1)] == [3, 3]
-        assert not even_out(live.plan, system, live.run, rushing())
+        assert not even_out(live.plan, system, live.run, [0, 1], rushing())
 
 
 def test_one_without_tasks_is_left_alone_and_so_is_one_that_has_ended(system: ProducingSystem) -> None:
@@ -122,41 +120,25 @@ def test_tasks_are_uneven_where_one_has_fewer_than_its_share() -> None:
     assert not is_uneven(Assignment(generation=1, containers=2, tasks={"a/0": 0}, run="r", until="stopped"))
 
 
-class Calls:
-    """What the first of the containers that are alive does."""
-
-    def __init__(self, system: ProducingSystem, container: int) -> None:
-        self.done: list[str] = []
-        live = LiveContainers(system, counting(), 2, Settings())
-        self.acting = FailOvers(live.plan, system, live.run, container, 1, rushing())
-
-    def fail_over(self, *_: object) -> list[str]:
-        self.done.append("fail over")
-        return ["a/0"]
-
-    def even_out(self, *_: object) -> bool:
-        self.done.append("even out")
-        return True
+def test_what_one_has_that_another_was_to_get_goes_to_one_that_is_alive() -> None:
+    tasks = {"a/0": 0, "a/1": 3, "a/2": 2, "a/3": 3}
+    last = Assignment(generation=2, containers=4, tasks=tasks, run="r", until="stopped")
+    owners = {"a/0": 0, "a/1": 0, "a/2": 2, "a/3": 1}
+    after = without(last, 0, [1, 2], 1, owners)
+    assert after.tasks["a/0"] in (1, 2)
+    assert after.tasks["a/1"] in (1, 2)  # 3 has not started, and is not to get what nobody has
+    assert (after.tasks["a/2"], after.tasks["a/3"]) == (2, 3)  # their owners are alive, and wait for 3
 
 
-def test_the_first_of_those_that_are_alive_acts_for_all(
-    system: ProducingSystem, caplog: pytest.LogCaptureFixture
-) -> None:
-    for container, acts in ((0, True), (1, False)):
-        calls = Calls(system, container)
-        with patch.object(module, "fail_over", calls.fail_over), patch.object(module, "even_out", calls.even_out):
-            calls.acting.silent(2, [0, 1])
-            for _ in range(4):  # by a clock that is a minute later at every look
-                calls.acting.turn([0, 1])
-        assert calls.done[:1] == (["fail over"] if acts else [])
-        assert ("even out" in calls.done) == acts
-    assert "container 2 of pipeline 'p' is silent: others go on with its 1 task" in caplog.text
+def test_where_all_that_are_alive_are_too_many_the_run_gets_the_first_of_them() -> None:
+    last = Assignment(generation=2, containers=1, tasks={"a/0": 0, "a/1": 0}, run="r", until="stopped", most=3)
+    after = without(last, 0, [1, 2], 1, last.tasks, places=[1, 2])
+    assert (after.containers, after.tasks) == (2, {"a/0": 1, "a/1": 1})
 
 
-def test_one_that_is_late_leaves_it_to_the_other(system: ProducingSystem) -> None:
-    def late(*_: object) -> None:
-        raise TakenOver("another process has it")
-
-    calls = Calls(system, 0)
-    with patch.object(module, "fail_over", late):
-        calls.acting.silent(2, [0, 1])
+def test_a_standby_whose_copy_has_failed_is_the_last_to_get_the_task() -> None:
+    tasks = {f"a/{number}": number % 3 for number in range(6)}
+    last = Assignment(generation=1, containers=3, tasks=tasks, run="r", until="stopped")
+    (warm,) = standbys_of(last, 1)["a/0"]
+    after = without(last, 0, [1, 2], 1, tasks, lacking=lambda of: [warm] if "a/0" in of else [])
+    assert after.tasks["a/0"] == 3 - warm

@@ -187,7 +187,7 @@ def test_the_tasks_of_a_container_that_is_gone_are_handed_over_in_its_place(syst
         # It wakes up, and what it has processed meanwhile does not count.
         write(system, {"in": [[(b"k", b"m", 1, ())] for _ in range(4)]})
         error = error_of(lambda: [paused.turn() for _ in range(50)], SystemProblem)
-        assert "another sender has this id" in str(error)
+        assert "was taken for dead, since it did not answer, and others have its tasks" in str(error)
         live.kill(2)
         live.standing.clear()
     assert "container 2 is gone: others go on with its 1 task" in said

@@ -129,7 +129,7 @@ def test_what_cannot_be_copied_is_told_and_tried_again(
 
     copies._prepare = full
     copies._turn_safely()
-    assert "cannot copy the state of tasks, and tries again" in caplog.text
+    assert "cannot copy the state of task" in caplog.text
     copies._turn_safely()
     assert {*copies._copies} == {*live.tasks_of(1)}
     copies.close()
