@@ -18,7 +18,7 @@ BEATS = 5
 """Heartbeats in the time after which a container is taken for dead. As often it is looked for those of others."""
 POLL_SECONDS = 0.1
 """How long the end of a container waits for the thread, at most."""
-HISTORY = 10_000
+HISTORY = 100_000
 """So many heartbeats are read at the start, to learn which containers have ended in good order."""
 
 _log = logging.getLogger(__name__)

@@ -107,7 +107,8 @@ class StandbyCopies:
         the containers that can keep copies. Once all tasks are `settled`, stores of others are removed."""
         copies = standbys_of(assignment, self.number, places)
         with self._free:
-            self._given = {*running}
+            here = frozenset(running)
+            self._given = {*here}
             wanted = {task for task, at in copies.items() if self._container in at}
             # What this container is to have is followed until it is given out.
             to_get = {task for task in self._copies if assignment.tasks.get(task) == self._container}
@@ -117,7 +118,7 @@ class StandbyCopies:
                 if task not in self._wanted or task in self._given:
                     self._drop(task)
             mine = {task for task, owner in assignment.tasks.items() if owner == self._container}
-            self._keep = self._wanted | self._given | mine if settled else None
+            self._keep = self._wanted | here | mine if settled else None
 
     def release(self, task: str) -> TaskSetup | None:
         """Give a copy out; None where there is none. Waits while the thread is at it, and lets it rest no longer."""

@@ -1,12 +1,13 @@
 """The store of each task: RocksDB on the local disk, or memory if the streams are in memory too."""
 
+import logging
 import re
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from ....dsl.errors import UsageError
+from ....dsl.errors import SystemProblem, UsageError
 from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ....planner.settings import Settings
@@ -19,6 +20,8 @@ from ...systems.contract import ProducingSystem, System
 _AGAIN = "~"
 _MOST_FOLDERS = 8
 """The most folders of one task on a machine. Each but the last may be locked by a process that is paused."""
+
+_log = logging.getLogger(__name__)
 
 _IN_MEMORY: WeakKeyDictionary[System, dict[str, MemoryStore]] = WeakKeyDictionary()
 """The stores of pipelines on systems in memory. They live as long as the system, so that a later run finds them."""
@@ -67,25 +70,35 @@ def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
     """The store of a task whose state has changelogs: the one that was written last and that no process has open.
 
     A paused process may still have the first folder open after another process has replaced it (ADR 0018). Then the
-    store gets a folder of the same name with a number, and is restored. Older folders that no process has open are
-    removed.
+    store gets a folder of the same name with a number, and is restored. So it does where a folder cannot be opened,
+    since it is another user's, say. Older folders that no process has open are removed.
     """
     folders = [home / name, *(home / f"{name}{_AGAIN}{number}" for number in range(2, _MOST_FOLDERS + 1))]
     existing = sorted(filter(_holds_store, folders), key=_changed_at, reverse=True)
-    unlocked: list[RocksStore] = []
-    for folder in existing:
-        with suppress(StoreLocked):
-            unlocked.append(_open(folder, settings, spare=True))
+    failed: list[SystemProblem] = []
+    unlocked = [store for folder in existing if (store := _opened(folder, settings, failed)) is not None]
     for older in unlocked[1:]:
         older.remove()
     if unlocked:
         return unlocked[0]
     for folder in folders:
-        if folder not in existing:
-            # Another process may have locked the folder, and not filled it yet.
-            with suppress(StoreLocked):
-                return _open(folder, settings, spare=True)
+        # Another process may have locked the folder, and not filled it yet.
+        if folder not in existing and (store := _opened(folder, settings, failed)) is not None:
+            if failed:
+                _log.warning("the store is restored into %s: %s", folder, failed[0])
+            return store
     return _open(folders[0], settings, spare=True)
+
+
+def _opened(folder: Path, settings: Settings, failed: list[SystemProblem]) -> RocksStore | None:
+    """The store in a folder; None, and another error in `failed`, where it cannot be opened."""
+    try:
+        return _open(folder, settings, spare=True)
+    except StoreLocked:
+        return None
+    except SystemProblem as error:
+        failed.append(error)
+        return None
 
 
 def remove_others(plan: Plan, system: System, settings: Settings, container: int, tasks: Collection[str]) -> None:

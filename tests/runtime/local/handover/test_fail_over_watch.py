@@ -310,6 +310,25 @@ def test_what_fails_is_told_once_and_tried_again(caplog: pytest.LogCaptureFixtur
         assert {*run.owners().values()} == {0}
 
 
+def test_a_decision_that_takes_long_holds_no_heartbeat_up() -> None:
+    with closing(Watching(3)) as run:
+        run.pass_time(2)
+        run.kill(2)
+
+        def slow(*_: object, **__: object) -> tuple[str, ...]:
+            for _ in range(6):
+                run.now += STEP
+                for number in (0, 1, 0, 1):
+                    heartbeats = run.alive[number][1]
+                    heartbeats.turn_safely(0.0)
+                assert 0 in run.alive[1][1].alive
+            return ()
+
+        with patch.object(module, "fail_over", slow):
+            run.pass_time(4)
+        assert not {*run.alive[1][1].silent} - {2}
+
+
 def test_it_runs_in_threads() -> None:
     run = Watching(2)
     with closing(run):

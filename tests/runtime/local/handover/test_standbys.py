@@ -1,10 +1,12 @@
 """Warm copies of the state of tasks that other containers run."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import count as counter
 
 import pytest
+from msgspec import structs
 
 from engines.live_containers import LiveContainers, counting, in_one_thread
 from engines.sending import ProducingSystem
@@ -146,3 +148,101 @@ def test_a_restore_that_nobody_waits_for_rests_as_long_as_it_works(live: LiveCon
         restorer.restore([setup], checkpoints_in(live.system, "p"))
         assert bool(rests) == bool(often)
     assert all(rest == 2.0 for rest in rests)
+
+
+def test_a_copy_that_fails_holds_up_no_other(live: LiveContainers, caplog: pytest.LogCaptureFixture) -> None:
+    copies, theirs = copying(live, 0), sorted(live.tasks_of(1))
+    prepare = copies._prepare
+
+    def first_fails(task: str) -> TaskSetup:
+        if task == theirs[0]:
+            raise SystemProblem("a file is in the way")
+        return prepare(task)
+
+    copies._prepare = first_fails
+    for _ in range(3):
+        copies._turn_safely()
+    assert {*copies._copies} == {*theirs[1:]}
+    assert {*copies.failing} == {theirs[0]}
+    assert caplog.text.count("in the way") == 1
+    copies._prepare, copies._retry_at[theirs[0]] = prepare, 0.0
+    copies._turn_safely()
+    assert {*copies._copies} == {*theirs}
+    assert not copies.failing
+    copies.close()
+
+
+def test_whoever_wants_a_copy_does_not_wait_until_it_has_rested(live: LiveContainers) -> None:
+    copies, task = copying(live, 0), live.tasks_of(1)[0]
+    copies.turn()
+    assert copies._begins(task)
+    began = threading.Event()
+
+    def rest() -> None:
+        began.set()
+        with pytest.raises(standbys._Interrupted):
+            copies._wait(3600.0)
+        copies._ends()
+
+    resting = threading.Thread(target=rest)
+    resting.start()
+    assert began.wait(10)
+    assert copies.release(task) is not None
+    resting.join(10)
+    assert not resting.is_alive()
+    copies.close()
+
+
+def test_copies_are_on_containers_that_are_there_and_stay_where_they_are_as_others_go() -> None:
+    given = assignment(12, 4)
+    before, after = standbys_of(given, 1), standbys_of(given, 1, places=[0, 1, 3])
+    for task, places in after.items():
+        assert 2 not in places
+        assert before[task] in (places, (2,))
+    one = assignment(2, 1)
+    assert standbys_of(one, 1, places=[0, 2, 3]) == {"a/0": (2,), "a/1": (2,)}
+
+
+def test_what_a_container_is_to_get_is_copied_until_it_is_given_out(live: LiveContainers) -> None:
+    copies, task = copying(live, 0), live.tasks_of(1)[0]
+    copies.turn()
+    mine = structs.replace(live._assignment(), tasks={**live._assignment().tasks, task: 0})
+    copies.follow(mine, live.tasks_of(0))
+    assert task in copies._copies
+    assert copies.release(task) is not None
+    copies.close()
+
+
+def test_stores_of_tasks_that_are_neither_here_nor_copied_are_removed_once_all_are_settled(
+    live: LiveContainers,
+) -> None:
+    copies, kept = copying(live, 0), list[set[str]]()
+    copies._remove_others = lambda tasks: kept.append({*tasks})
+    own, theirs = live.tasks_of(0), live.tasks_of(1)
+    copies.turn()
+    copies.follow(live._assignment(), own)
+    copies.turn()
+    assert not kept  # tasks move: what is here may be needed
+    copies.follow(live._assignment(), own, settled=True)
+    copies.turn()
+    copies.turn()
+    assert kept == [{*own, *theirs}]
+    copies.follow(live._assignment(), own, places=[1, 2], settled=True)
+    copies.turn()
+    assert (kept[1], copies._copies) == ({*own}, {})
+    copies.close()
+
+
+def test_what_is_committed_is_followed_anew_after_an_error(
+    live: LiveContainers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standbys, "RETRY_SECONDS", 0.0)
+    copies = copying(live, 0)
+    copies.turn()
+    assert copies._follower is not None
+    copies._follower.checkpoints = None  # type: ignore[assignment]
+    copies._turn_safely()
+    assert "cannot see what tasks have committed" in caplog.text
+    copies._turn_safely()
+    assert {*copies._copies} == {*live.tasks_of(1)}
+    copies.close()

@@ -231,3 +231,18 @@ def test_the_stores_of_tasks_that_there_are_no_more_are_removed(tmp_path: Path) 
         *(f"container-0/{name}" for name in (of_another, "in-0", "in-1")),
         *(f"container-1/{name}" for name in (of_another, "in-0", "in-0.1.2", "in-1")),
     ]
+
+
+def test_a_store_whose_folder_cannot_be_opened_gets_another_where_there_is_a_copy(tmp_path: Path) -> None:
+    planned, system, settings = made(), ProducingSystem(), Settings(state_dir=str(tmp_path))
+    home = tmp_path / "p" / "container-0"
+    home.mkdir(parents=True)
+    (home / "in-0").write_text("in the way")
+    with closing(store_for(planned, "in/0", system, settings)) as store:
+        store.write([(b"k", b"1", b"new")])
+    assert [folder.name for folder in every_folder(planned, system, settings)] == ["in-0~2"]
+    for number in range(2, 9):
+        (home / f"in-1~{number}").write_text("in the way")
+    (home / "in-1").write_text("in the way")
+    with pytest.raises(SystemProblem, match="in-1 cannot be opened"):
+        store_for(planned, "in/1", system, settings)
