@@ -162,14 +162,14 @@ def _decide(plan: Plan, stream: Coordinator, before: Assignment, wanted: Assignm
 
     def decide(state: CoordinatorState) -> Assignment:
         if state.assignment != before:
-            raise _changed(plan, before, state.assignment)
+            raise _changed(plan, before, state)
         return wanted
 
     with stream.decided(decide):
         pass
 
 
-def _changed(plan: Plan, before: Assignment, now: Assignment | None) -> SystemProblem:
+def _changed(plan: Plan, before: Assignment, now: CoordinatorState) -> SystemProblem:
     """The error where another process has decided something else since an assignment."""
     wrong = f"another process has scaled pipeline {plan.name!r}, or started it again, meanwhile"
     expected, remedy = "one change at a time", "look at it, and try again"
@@ -181,12 +181,14 @@ def _changed(plan: Plan, before: Assignment, now: Assignment | None) -> SystemPr
     return SystemProblem(explain(wrong, expected, remedy, "the coordinator stream"))
 
 
-def _without_tasks(before: Assignment, now: Assignment | None) -> list[int]:
-    """The containers that have no tasks any more, although the run has as many containers as before, or more: they were
-    taken for dead."""
-    if now is None or not now.continues(before) or now.containers < before.containers:
+def _without_tasks(before: Assignment, now: CoordinatorState) -> list[int]:
+    """The containers that have started and have no tasks any more, although the run has as many containers as before,
+    or more: they were taken for dead."""
+    last = now.assignment
+    if last is None or not last.continues(before) or last.containers < before.containers:
         return []
-    return sorted(one for one in {*before.tasks.values()} - {*now.tasks.values()} if one < now.containers)
+    started = {number for number, one in now.presences.items() if one.run == last.run and number < last.containers}
+    return sorted(({*before.tasks.values()} - {*last.tasks.values()}) & started)
 
 
 def _stopped(plan: Plan) -> SystemProblem:
@@ -233,7 +235,7 @@ class _Wait:
     def _look(self, now: float) -> None:
         state, _ = self._stream.read()
         if state.assignment != self._wanted:
-            raise _changed(self._plan, self._wanted, state.assignment)
+            raise _changed(self._plan, self._wanted, state)
         if now - self._asked > ALIVE_SECONDS:
             self._ask(state)
             self._asked = self._clock()
@@ -275,7 +277,7 @@ def _go_back(
     def decide(state: CoordinatorState) -> Assignment:
         last = state.assignment
         if last is None or not last.continues(before) or last.generation != before.generation + 1:
-            raise _changed(plan, wanted, last)
+            raise _changed(plan, wanted, state)
         back = scaled(state, stages_with(before.tasks), before.containers, owners)
         return replace(back, tasks=dict(before.tasks))
 

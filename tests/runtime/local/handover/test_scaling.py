@@ -169,6 +169,22 @@ def test_another_change_meanwhile_is_told_and_left_alone(system: ProducingSystem
 
 
 @pytest.mark.usefixtures("hurried")
+def test_a_container_that_is_taken_for_dead_meanwhile_is_told(system: ProducingSystem) -> None:
+    with running(system, 2, most=2) as live:  # nobody starts the third one
+
+        def lose(_: str) -> None:
+            if 1 not in live.standing:
+                live.standing.add(1)
+                live.suspect(1)
+
+        error = refusal(SystemProblem, system, say=lose)
+        wrong = "container 1 of pipeline 'p' was taken for dead meanwhile, and others have its tasks"
+        assert_explains(error, wrong, None, "containers that are alive while tasks move", "call it again")
+        assert 1 not in assignment(system).tasks.values()
+        live.standing.clear()
+
+
+@pytest.mark.usefixtures("hurried")
 def test_a_pipeline_that_is_stopped_meanwhile_is_not_waited_for(system: ProducingSystem) -> None:
     with running(system, 2, most=0) as live, patch.object(scaling, "ALIVE_SECONDS", 0.0):
         error = refusal(SystemProblem, system, say=lambda _: live.standing.update([0, 1]))
