@@ -53,7 +53,8 @@ def fail_over(
 
     def decide(state: CoordinatorState) -> Assignment:
         last, presence = state.assignment, state.presences.get(silent)
-        if last is None or last.run != run or last.until != "stopped" or not alive:
+        living = [one for one in alive if one != silent]
+        if last is None or last.run != run or last.until != "stopped" or not living:
             raise NothingToDo
         if presence is None or presence.run != run or not may_decide(state):
             raise NothingToDo
@@ -64,7 +65,6 @@ def fail_over(
             raise NothingToDo  # it would be fenced for nothing if it is alive
         dead[:] = [gone(silent, last, state)]
         running = {number for number, one in state.presences.items() if one.run == run and one.state == "running"}
-        living = [one for one in alive if one != silent]
         places = {one for one in state.sending(run) if one != silent} or None
         return without(
             last, silent, [one for one in living if one in running] or living, standbys, owners, places, lacking

@@ -151,11 +151,14 @@ class Heartbeats:
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
-        if self._clients is not None:
-            with closing(self._clients) as clients:
-                if ended:
-                    self._send(clients, structs.replace(self._own, ended=True))
-        self._clients = None
+        try:
+            if ended and self._clients is not None:
+                self._send(self._clients, structs.replace(self._own, ended=True))
+        except Exception as error:  # the run has ended well all the same
+            text = "container %d cannot tell others that it has ended, so that they may take its tasks over: %s"
+            _log.warning(text, self._own.container, error)
+        finally:
+            self._part_with_clients()
 
     def _run(self) -> None:
         while not self._stop.is_set():

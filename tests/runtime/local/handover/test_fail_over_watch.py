@@ -316,7 +316,7 @@ def test_a_decision_that_takes_long_holds_no_heartbeat_up() -> None:
         run.kill(2)
 
         def slow(*_: object, **__: object) -> tuple[str, ...]:
-            for _ in range(6):
+            for _turn in range(6):
                 run.now += STEP
                 for number in (0, 1, 0, 1):
                     heartbeats = run.alive[number][1]

@@ -66,7 +66,8 @@ def test_a_container_that_sends_none_for_a_while_is_silent_and_never_alive_again
     beating = Beating(0, 1, 2)
     beating.turns(0, 1, 2)
     beating.turns(0, 2, seconds=4)
-    assert (beating.silent(), beating.containers[0].alive) == (set(), {0, 1, 2})
+    assert not beating.silent()
+    assert beating.containers[0].alive == {0, 1, 2}
     for _ in range(10):  # also long after it was taken for dead for the first time
         beating.turns(0, 2, seconds=4)
         if beating.time.now >= 16:
@@ -217,3 +218,11 @@ def test_copies_that_have_failed_are_told() -> None:
     beating.containers[1].lack([])
     beating.turns(1, 0)
     assert not beating.containers[0].lacking(["a/0"])
+
+
+def test_one_that_cannot_tell_that_it_has_ended_ends_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    beating = Beating(0)
+    beating.turns(0)
+    beating.system.admin().remove(STREAM)
+    beating.containers[0].close(ended=True)
+    assert "cannot tell others that it has ended" in caplog.text
