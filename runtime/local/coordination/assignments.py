@@ -175,9 +175,13 @@ class CoordinatorState:
     @property
     def generation_running(self) -> bool:
         """Whether a container of this generation, or of one that it continues, has reported "running". Earlier
-        generations are fenced by then."""
+        generations are fenced by then. One that is gone may have died before it ran, and does not count."""
         began = 0 if self.assignment is None else self.assignment.began
-        return any(one.state != "starting" for one in self.presences.values() if one.generation >= began)
+        return any(
+            one.state != "starting" and self.gone.get(number) != one.incarnation
+            for number, one in self.presences.items()
+            if one.generation >= began
+        )
 
     def other_publishers(self, container: int) -> set[str] | None:
         """The incarnations of the other containers that may have prepared transactions to publish.

@@ -1,6 +1,14 @@
 """The last presence of each container, and which of them are gone."""
 
-from fluvial.runtime.local.coordination.assignments import Gone, Presence, RunPhase, read_record, record_of
+from fluvial.runtime.local.coordination.assignments import (
+    Assignment,
+    CoordinatorState,
+    Gone,
+    Presence,
+    RunPhase,
+    read_record,
+    record_of,
+)
 from fluvial.runtime.local.coordination.presence_book import PresenceBook
 
 
@@ -44,3 +52,13 @@ def test_one_that_sends_no_heartbeats_is_written_as_it_was_before_there_were_any
     assert b"heartbeats" not in record_of(presence("a"))[1]
     for record in (presence("a"), GONE):
         assert read_record(*record_of(record)) == record
+
+
+def test_one_that_was_gone_before_it_ran_has_fenced_nobody() -> None:
+    assignment = Assignment(generation=1, containers=2, tasks={"in/0": 0}, run="r", until="stopped")
+    book = PresenceBook()
+    book.add(presence("a", "starting"))
+    book.part_with(GONE)
+    assert not CoordinatorState(assignment, book.presences, gone=book.gone).generation_running
+    book.add(presence("b"))
+    assert CoordinatorState(assignment, book.presences, gone=book.gone).generation_running
