@@ -221,8 +221,8 @@ class MembershipMonitor:
         """The last assignment of this run: another one than before once the pipeline is scaled."""
         self._presence, self._silence = presence, silence
         self._announced = False
-        self.sizing = state.sizing
-        """What an autosizer has decided last."""
+        self.sizing = state.sizing if state.sizing is not None and state.sizing.run == assignment.run else None
+        """What an autosizer has decided last in this run."""
         self.liveness_queried = False
         """Whether a process asks if this container is alive."""
         self._others = {other.incarnation for other in state.presences.values()}
@@ -287,7 +287,7 @@ class MembershipMonitor:
                 elif isinstance(record, Readiness):
                     self._readiness[record.container] = record
                 elif isinstance(record, SizingRecord):
-                    self.sizing = record
+                    self.sizing = record if record.run == self.assignment.run else None
                 elif isinstance(record, Gone):
                     self._book.part_with(record)
                     if record.incarnation == self._presence.incarnation:

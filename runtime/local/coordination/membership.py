@@ -154,8 +154,7 @@ class PlaceGuard:
     @property
     def sizing(self) -> SizingRecord | None:
         """What an autosizer has decided last in this run, as far as `check` has seen."""
-        sizing = None if self._monitor is None else self._monitor.sizing
-        return sizing if sizing is not None and sizing.run == self.membership.run else None
+        return None if self._monitor is None else self._monitor.sizing
 
     def follow(self, assignment: Assignment) -> Presence | None:
         """Act by another assignment of the run from now on. Returns the presence that says so, which is to be
