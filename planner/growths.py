@@ -51,5 +51,7 @@ def is_stateful(plan: Plan, stream: str) -> bool:
 
 def fits(plan: Plan, stream: str, count: int) -> bool:
     """Whether the tasks of a plan can read so many partitions of a source: where they keep state, a multiple of those
-    that it has in the plan. So each key stays with its task, and moves to a new partition or to none."""
-    return count % plan.stream(stream).partitions == 0 or not is_stateful(plan, stream)
+    that it has in the plan, and of those that it began with. So each key stays with its task, and moves to a new
+    partition or to none."""
+    known = plan.stream(stream)
+    return (count % known.partitions == 0 and count % known.spread == 0) or not is_stateful(plan, stream)

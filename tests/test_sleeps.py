@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent
 PAUSES = {
     "support/waiting.py": "between two looks at a condition",
+    "kafka/test_autosizing.py": "how many messages come in a second",
     "faults/test_outages_of_the_broker.py": "how long the broker is away, and when it is killed",
     "faults/test_calls_while_the_broker_pauses.py": "how long the broker stands still",
     "faults/test_containers.py": "when a container is killed",

@@ -162,7 +162,7 @@ def prepared_on_hosts(
     """Check a run whose containers are to run on a cluster. Returns the function that runs it."""
     containers, settings = asked.checked(), Settings() if settings is None else settings
     streams = open_system(system)
-    check_autosize(streams, asked.until, asked.autosize)
+    check_autosize(asked.engine, streams, asked.until, asked.autosize)
     refuse_on_cluster(asked.engine, streams, f"hosts={asked.hosts!r}")
     refuse_impossible(pipeline, "local", streams, settings, {})
     hosts = on_spark(asked.hosts, pipeline, settings, say_on_stderr, "hosts")
@@ -210,15 +210,15 @@ def refuse_without_hosts(autosize: object) -> None:
         raise UsageError(explain(wrong, expected, "pass hosts=, or use fluvial run --autosize"))
 
 
-def check_autosize(system: System, until: Until, autosize: object) -> None:
+def check_autosize(engine: str, system: System, until: Until, autosize: object) -> None:
     """Refuse a run that is to change its size where it cannot."""
     if autosize is None:
         return
     valid, wrong = isinstance(autosize, Autosize), f"autosize={autosize!r}"
     require(valid, UsageError, wrong, "an Autosize, or None", "write autosize=Autosize(containers=(1, 8))")
-    if not isinstance(system, ProducingSystem) or until != "stopped":
-        wrong = f"a run on {system.url} until {until!r} cannot change its size while it goes on"
-        expected = 'a run on Kafka until it is "stopped"'
+    if engine != "local" or not isinstance(system, ProducingSystem) or until != "stopped":
+        wrong = f"a run with engine={engine!r} on {system.url} until {until!r} cannot change its size while it goes on"
+        expected = 'a run of the engine "local" on Kafka until it is "stopped"'
         remedy = "leave out --autosize, or autosize=, and name the number of containers"
         raise UnsupportedError(explain(wrong, expected, remedy))
 

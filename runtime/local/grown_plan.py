@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from ...dsl.errors import PlanError
 from ...dsl.pipeline import Pipeline
-from ...dsl.validation import explain
 from ...planner.growths import fits, grown
 from ...planner.plan import Plan
 from ...planner.planner import plan_on
@@ -12,6 +10,7 @@ from ...planner.settings import Settings
 from ...planner.stages import cut, inputs_of
 from ...planner.stream_names import coordinator, growth_of
 from ...planner.task_assignment import TaskId, numbers_of, stages_with
+from ..preflight.input_streams import unfit_growth
 from ..systems.contract import ProducingSystem, System
 from .checkpoints.checkpoint import Checkpoints, checkpoints_in
 from .coordination.coordinator_stream import Coordinator
@@ -25,8 +24,8 @@ def plan_with_growth(
 ) -> Plan:
     """The plan of a pipeline on a system whose `existing` streams have these partition counts.
 
-    `reads` are the counts that the run has begun with, by source. Of one that has grown since by what tasks with state
-    cannot follow it reads what it has read. Without `reads` that raises PlanError. On other systems nothing grows."""
+    `reads` are the counts that the run has begun with, by source. Raises PlanError for one that has grown by what tasks
+    with state cannot follow. On other systems nothing grows."""
     if not (isinstance(system, ProducingSystem) and isinstance(pipeline, Pipeline)):
         return plan_on(pipeline, existing, settings)
     stored = checkpoints_in(system, pipeline.name)
@@ -39,9 +38,7 @@ def plan_with_growth(
         known = min(_read_by_tasks(stream, spread, stored), existing[stream])
         counts[stream] = existing[stream]
         if not fits(grown(plan, {stream: known}), stream, existing[stream]):
-            if reads is None:
-                raise _unfit(plan, stream, known, existing[stream])
-            counts[stream] = max(reads.get(stream, 0), known)
+            raise unfit_growth(grown(plan, {stream: known}), stream, known, existing[stream])
     return grown(plan, counts)
 
 
@@ -85,14 +82,3 @@ def _read_by_tasks(stream: str, spread: int, stored: Checkpoints) -> int:
     """How many partitions of a source tasks have read."""
     known = (map(growth_of, checkpoint.offsets) for checkpoint in stored.values())
     return spread * (1 + max((growth for of in known for name, growth in of if name == stream), default=0))
-
-
-def _unfit(plan: Plan, stream: str, known: int, count: int) -> PlanError:
-    wrong = (
-        f"the stream {stream!r} has {count} partitions, and the state of pipeline {plan.name!r} is of keys that were "
-    )
-    wrong += f"in {known}: with {count} they are in partitions of other tasks, or in others that are read already"
-    remedy = f"give it {count + -count % known} partitions, with which each key stays with its state; or start over "
-    remedy += "with all that is kept removed: fluvial reset"
-    origin = next(source.origin for source in plan.pipeline.sources if source.stream == stream)
-    return PlanError(explain(wrong, f"a multiple of {known} partitions", remedy, origin))

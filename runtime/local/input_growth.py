@@ -1,13 +1,17 @@
 """Follows the growth of sources while a container runs: its tasks get the partitions that are new."""
 
+import logging
 from collections.abc import Collection, Mapping
 
 from ...planner.growths import places_of
-from ..preflight.input_streams import InputStreamMonitor
+from ...planner.plan import Plan
+from ..preflight.input_streams import LOGGER, InputStreamMonitor
 from ..systems.contract import ProducingAdmin, ProducingSystem, StreamPartition
 from ..systems.end_offsets import EndOffsets
 from .open_tasks import TaskOpener
 from .task import LocalTask
+
+_log = logging.getLogger(LOGGER)
 
 
 class _LogEnds:
@@ -32,6 +36,7 @@ class InputGrowth:
         self._inputs = inputs
         self._plan = opener.run.plan
         self._ends = EndOffsets(_LogEnds(system.admin()), threaded=True)
+        self._held_seconds = system.admin().metadata_ms / 1000
         self._asked: int | None = None
 
     def step(self, tasks: Collection[LocalTask], ends: Mapping[StreamPartition, int] | None) -> None:
@@ -41,6 +46,7 @@ class InputGrowth:
             self._opener.grow(self._inputs.grown)
         plan = self._opener.run.plan
         if plan is not self._plan:  # also where a task that was taken over knew of it
+            self._tell(plan)
             self._plan = plan
             self._inputs.follow(plan)
             for task in tasks:
@@ -53,6 +59,20 @@ class InputGrowth:
     def reopened(self, task: LocalTask) -> LocalTask:
         """A task with the partitions that it has now. It is committed, and nothing is in flight."""
         return self._opener.reopened(task)
+
+    def _tell(self, plan: Plan) -> None:
+        """Say which partitions are new: they are held for a while, in which lag grows."""
+        for stream in plan.streams:
+            before = self._plan.stream(stream.name).partitions
+            if stream.partitions > before:
+                _log.warning(
+                    "stream %r has %d partitions now, and had %d: what is in the new ones is processed behind what "
+                    "producers may still write to the others for %.0f s",
+                    stream.name,
+                    stream.partitions,
+                    before,
+                    self._held_seconds,
+                )
 
     def _learn_ends(self, tasks: Collection[LocalTask]) -> None:
         """Learn what the partitions of before hold, once no producer writes to them what belongs in later ones."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from threading import Thread
 
-from ...dsl.errors import SystemProblem
+from ...dsl.errors import PlanError, SystemProblem
 from ...dsl.validation import explain
 from ...planner.growths import fits
 from ...planner.plan import Plan
@@ -60,6 +60,18 @@ def recreated(plan: Plan, stream: str, where: str, reset: str, engine: str = "lo
     return SystemProblem(explain(wrong, "the stream that the stored offsets belong to", remedy, _origin(plan, stream)))
 
 
+def unfit_growth(plan: Plan, stream: str, known: int, count: int) -> PlanError:
+    """The error for a stream of which tasks with state have read `known` partitions, and that has a `count` with which
+    keys are in partitions of other tasks."""
+    wrong = f"the stream {stream!r} has {count} partitions, and the state of pipeline {plan.name!r} is of keys that "
+    wrong += f"were in {known}: with {count} they are in partitions of other tasks, or in others that are read already"
+    remedy = "start over, with all that is kept removed: fluvial reset"
+    if known % plan.stream(stream).spread == 0:
+        more = f"give it {count + -count % known} partitions, with which each key stays with its state"
+        remedy = f"{more}, if nothing was written to it meanwhile; else {remedy}"
+    return PlanError(explain(wrong, f"a multiple of {known} partitions", remedy, _origin(plan, stream)))
+
+
 def _origin(plan: Plan, stream: str) -> object:
     sources = (source for source in plan.pipeline.sources if source.stream == stream)
     return next((source.origin for source in sources), plan.pipeline.origin)
@@ -100,8 +112,9 @@ class InputStreamMonitor:
         self._answer: Descriptions = {}
 
     def check(self) -> None:
-        """Raise SystemProblem if a stream was deleted and created again; warn of new partitions, once for each stream.
-        It does not wait for the system: a thread fetches the descriptions, and a later call compares them."""
+        """Raise SystemProblem if a stream was deleted and created again, and PlanError if one has grown by what tasks
+        with state cannot follow; warn of other new partitions, once for each stream. It does not wait for the system: a
+        thread fetches the descriptions, and a later call compares them."""
         if self._thread is not None and not self._thread.is_alive():
             self._thread = None
             self._compare(self._answer)
@@ -125,7 +138,9 @@ class InputStreamMonitor:
                 continue
             # An intermediate stream never grows.
             source = self._plan.stream(stream).kind == "source"
-            if self._grows and source and fits(self._plan, stream, now.partitions):
+            if self._grows and source:
+                if not fits(self._plan, stream, now.partitions):
+                    raise unfit_growth(self._plan, stream, planned, now.partitions)
                 self.grown[stream] = now.partitions
             else:
                 self._warn(PARTITIONS + stream, self._grown(stream, planned, now.partitions))
@@ -141,9 +156,6 @@ class InputStreamMonitor:
             "run fluvial check to see whether a new run can continue with the stored state, and start the pipeline "
             "again, with all its containers: a new run reads all partitions"
         )
-        if self._grows:
-            remedy = f"state by key can go on with a multiple of {before} alone, for keys are in partitions of other "
-            remedy += f"tasks else: give the stream {now + -now % before} partitions"
         if self._engine == "spark":
             remedy = (
                 "Spark cannot continue a checkpoint with other partitions: give the pipeline another name, or start "

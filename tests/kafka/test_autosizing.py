@@ -68,6 +68,7 @@ def test_a_run_gets_containers_and_key_buckets_as_it_falls_behind(broker: Broker
             producer.poll(0)
             time.sleep(0.1)
         producer.flush()
+        del producer  # before its broker
         wait_until(lambda: _written(system) == sent, "all that was sent", 60)
         control.stop.request()
         running.join(30)

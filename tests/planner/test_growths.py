@@ -52,6 +52,8 @@ def test_only_a_multiple_fits_tasks_that_keep_state() -> None:
     assert fits(made, "free", 3)
     # With 6 keys of partition 2 of 4 would be in partition 0, which is read already.
     assert [fits(grown(made, {"kept": 4}), "kept", number) for number in (6, 8)] == [False, True]
+    # It had no state as it grew to 5: keys of the first task may be in partition 4, which is of another number.
+    assert not fits(grown(made, {"kept": 5}), "kept", 5)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def run_pipeline(
     _spark_arguments(options)
     check_requirements(options.engine, at=f"--engine {options.engine}")
     with serving(None if options.supervises else options.metrics, say) as metrics, _system(options) as system:
-        check_autosize(system, options.stops, options.autosize)
+        check_autosize(options.engine, system, options.stops, options.autosize)
         hosts = None if options.on is None else _hosts(options.on, pipeline, system, options, say)
         check_containers(options.engine, system, options.containers or 1)
         if options.containers is None and options.container_id is not None:

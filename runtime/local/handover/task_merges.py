@@ -58,9 +58,12 @@ class TaskMerges:
 
     def bring_together(self, task: str, parts: Sequence[LocalTask], owner: Owner) -> None:
         """Go on to bring these tasks together, which are to be merged into one that has this owner. Those that process
-        bootstrap streams do so first: others are not read meanwhile. So are those first opened again that are to be."""
+        bootstrap streams do so first: others are not read meanwhile. So are those first opened again that are to be,
+        and those of which some hold a growth that others do not are awaited: else one could wait for another's."""
         free = self._clock() >= self._again.get(task, float("-inf"))
-        if task not in self._meetings and free and not any(part.queues.bootstraps or part.reopens for part in parts):
+        busy = any(part.queues.bootstraps or part.reopens for part in parts)
+        alike = len({(frozenset(part.queues.reached), frozenset(part.holds.known)) for part in parts}) == 1
+        if task not in self._meetings and free and alike and not busy:
             self._meetings[task] = _Meeting(parts, {task: owner})
         if task in self._meetings:
             self._meetings[task].step()
