@@ -158,7 +158,7 @@ def test_without_keys_a_table_is_warned_of(fluvial: Fluvial, folder: Path, caplo
     (folder / "orders.jsonl").write_text("")
     ended = fluvial("run", "tables.py:texts", "--input", "names=names.jsonl", "--input", "orders=orders.jsonl")
     assert ["keyless", "table", "names", "1,730"] in [line.split() for line in ended.out.splitlines()]
-    assert "table 'names' was given messages without a key, 1,730 by now" in caplog.text
+    assert "table 'names' was given messages without a key, " in caplog.text  # as many as there were by then
     assert "--key-field" in caplog.text
 
 
