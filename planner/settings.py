@@ -188,9 +188,13 @@ def _lasts(value: Any) -> bool:
     return isinstance(value, timedelta) and value >= timedelta(0)
 
 
+SPLITS = (1, 2, 4, 8, 16, 32, 64)
+"""The key buckets that a task may be split into: each number divides the next."""
+
+
 def _splits(value: Any) -> bool:
     """Whether buckets can be split into so many and merged again: each divides the next."""
-    return isinstance(value, int) and not isinstance(value, bool) and value in (1, 2, 4, 8, 16, 32, 64)
+    return isinstance(value, int) and not isinstance(value, bool) and value in SPLITS
 
 
 _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (

@@ -3,8 +3,9 @@
 Comes in: a pipeline, and the system that has its streams. Goes out: a `Report`. Read `launch` first: it plans,
 checks, and calls an engine."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ..planner.settings import Settings
@@ -39,7 +40,6 @@ __all__ = [
 ]
 
 # Names are imported when they are used: Spark starts many processes that need one module of this package each.
-# No module may have one of these names: once imported, it would hide the name.
 _HOMES = {
     "Backfill": ".data_frames.bindings",
     "DataFrameInput": ".data_frames.bindings",
@@ -60,10 +60,4 @@ _HOMES = {
 }
 
 if not TYPE_CHECKING:  # with `__getattr__` type checkers would accept any name
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_HOMES[name], __name__), name)
-        globals()[name] = value
-        return value
+    __getattr__ = lazy_names(__name__, _HOMES)

@@ -173,10 +173,9 @@ def checked_plan(
     partitions: Mapping[str, int] | None = None,
     engine: EngineName = "local",
 ) -> Plan:
-    """The plan of a pipeline on the streams of a system. `partitions` are those that a run has begun with: of a stream
-    that tasks cannot follow as it has grown it reads no more.
+    """The plan of a pipeline on the streams of a system. `partitions` are those that a run has begun with.
 
-    Raises PlanError for a source whose stream does not exist."""
+    Raises PlanError for a source whose stream does not exist, or has grown by what tasks with state cannot follow."""
     existing = system.admin().streams()
     planned = _planned(pipeline, engine, system, existing, settings, partitions)
     _check_sources(planned, existing, system)

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 
 from ...dsl.errors import UsageError
 from ...dsl.validation import require
+from ...planner.settings import SPLITS
 from .autosizer import Autosizer
 from .busy_time_autosizer import BusyTimeAutosizer
 from .run_load import SizeBounds
-
-SPLITS = (1, 2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,8 @@ from .run_load import RunLoad, RunSize, SizeBounds
 from .size_search import SizeSearch
 from .task_needs import TaskNeed, behind, needs_of, shares_by_number
 
+UTILIZATION = 0.7
+CATCH_UP = timedelta(minutes=5)
 FULL_CALLS = 0.9
 """From this fraction of the calls that may be in flight on, they are what a task waits for."""
 MUCH_COMMITTING = 0.3
@@ -42,8 +44,8 @@ class BusyTimeAutosizer:
     def __init__(
         self,
         *,
-        utilization: float = 0.7,
-        catch_up: timedelta = timedelta(minutes=5),
+        utilization: float = UTILIZATION,
+        catch_up: timedelta = CATCH_UP,
         scale_down_after: timedelta = timedelta(minutes=5),
         cool_down: timedelta = timedelta(minutes=1),
     ) -> None:

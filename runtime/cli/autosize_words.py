@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
-from ..autosize.autosize_options import SPLITS, Autosize
-from ..autosize.busy_time_autosizer import BusyTimeAutosizer
-from .option_values import parsed_duration, size, wrong_option
+from ...planner.settings import SPLITS
+from ..autosize.autosize_options import Autosize
+from ..autosize.busy_time_autosizer import CATCH_UP, UTILIZATION, BusyTimeAutosizer
+from .option_values import parsed_count, parsed_duration, size, wrong_option
 
 BETWEEN = ".."
-_COUNT = "a whole number, 1 or more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +41,8 @@ def autosize_of(words: AutosizeWords) -> Autosize | None:
             remedy = "write --autosize too, or one number"
             raise wrong_option("--elasticity", f"{' '.join(words.elasticity)} without --autosize", "a number", remedy)
         return None
-    catch_up = timedelta(minutes=5) if words.catch_up is None else parsed_duration("--catch-up", words.catch_up)
-    utilization = 0.7 if words.utilization is None else words.utilization
+    catch_up = CATCH_UP if words.catch_up is None else parsed_duration("--catch-up", words.catch_up)
+    utilization = UTILIZATION if words.utilization is None else words.utilization
     return Autosize(
         containers=_range("--containers", words.containers or "", "1..8"),
         elasticity=_elasticity(words.elasticity),
@@ -85,6 +84,7 @@ def _range(option: str, text: str, example: str, *, one: bool = False) -> tuple[
 
 
 def _number(option: str, text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise wrong_option(option, text, _COUNT, f"write {option} 4")
-    return int(text)
+    try:
+        return parsed_count(text)
+    except ValueError as error:
+        raise wrong_option(option, text, str(error), f"write {option} 4") from None

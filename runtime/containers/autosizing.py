@@ -10,17 +10,16 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from ...dsl.errors import FluvialError, UsageError
-from ...dsl.pipeline import Pipeline
 from ...dsl.text import plural
 from ...dsl.validation import explain
 from ...planner.plan import Plan
-from ...planner.settings import Settings
+from ...planner.planner import plan_on
+from ...planner.settings import SPLITS, Settings
 from ...planner.task_assignment import numbers_of, stages_of, stages_with
-from ..autosize.autosize_options import SPLITS, Autosize
+from ..autosize.autosize_options import Autosize
 from ..autosize.autosizer import SizeDecision
 from ..autosize.load_meter import LoadMeter
 from ..autosize.run_load import RunLoad, RunSize
-from ..launch import checked_plan
 from ..local.checkpoints.rescaled import with_elasticity
 from ..local.coordination.assignments import SizingRecord
 from ..local.coordination.coordinator_stream import Coordinator
@@ -197,9 +196,10 @@ class Autosizing:
         self._pause = min(2 * self._pause, self._pace.retry[1])
 
 
-def whole_stages(pipeline: Pipeline, system: System, settings: Settings) -> frozenset[str]:
+def whole_stages(plan: Plan, settings: Settings) -> frozenset[str]:
     """The stages that elasticity does not split, as they read broadcasts alone."""
-    split = checked_plan(pipeline, system, replace(settings, elasticity=2))
+    counts = {stream.name: stream.spread for stream in plan.streams if stream.kind == "source"}
+    split = plan_on(plan.pipeline, counts, replace(settings, elasticity=2))
     return frozenset(stage.id for stage in split.stages if stage.elasticity == 1)
 
 
@@ -221,4 +221,6 @@ def first_size(plan: Plan, system: System, asked: Autosize, machine: Machine = T
 
 def shared_processors(*, elsewhere: bool) -> int | None:
     """How many processors the containers share: those of this machine, unless they run elsewhere."""
-    return None if elsewhere else len(os.sched_getaffinity(0))
+    if elsewhere:
+        return None
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()  # macOS has none

@@ -18,6 +18,7 @@ from ...planner.task_assignment import stages_of, tasks_of
 from ..autosize.autosize_options import Autosize
 from ..kernel.calls.cancellation import refuse_running_loop
 from ..launch import Until, check_until, checked_plan, refuse_impossible
+from ..local.checkpoints.rescaled import with_elasticity
 from ..local.coordination.membership import begin_run
 from ..local.engine import change_elasticity
 from ..metrics.http import Address
@@ -61,10 +62,12 @@ def run_containers(
     A child of this process loads the target again. Each container serves metrics at a port of its own: the ports after
     that of `metrics`, or any free ones if that is 0."""
     place, plan = opening(system), checked_plan(pipeline, system, settings)
+    whole: frozenset[str] = frozenset()
     if autosize is not None:
-        size = first_size(plan, system, autosize)
-        containers, settings = size.containers, replace(settings, elasticity=dict(size.elasticity))
-        plan = checked_plan(pipeline, system, settings)
+        whole, size = whole_stages(plan, settings), first_size(plan, system, autosize)
+        elasticity = {stage: 1 if stage in whole else factor for stage, factor in size.elasticity.items()}
+        containers, plan = size.containers, with_elasticity(plan, elasticity)
+        settings = replace(settings, elasticity=elasticity)
     idle = containers - len(tasks_of(stages_of(plan)))
     if idle > 0:
         say(f"{plural(idle, 'container')} of {containers} will be idle: there are no more tasks")
@@ -91,7 +94,7 @@ def run_containers(
         )
         autosizing = None
         if autosize is not None:
-            whole, processors = whole_stages(pipeline, system, settings), shared_processors(elsewhere=hosts is not None)
+            processors = shared_processors(elsewhere=hosts is not None)
             autosizing = Autosizing(plan, system, run, autosize, say, whole=whole, processors=processors)
         config_of = partial(_of_container, first, metrics)
         with queued_stderr():

@@ -1,5 +1,5 @@
 """Monitors the streams that a run reads. A stream that was deleted and created again has other messages at the same
-offsets; of a stream that got more partitions the run does not read the new ones (ADR 0029)."""
+offsets. One that got more partitions has grown: the tasks read them, or the run says that it does not (ADR 0054)."""
 
 import logging
 import time

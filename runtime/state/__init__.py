@@ -3,8 +3,9 @@
 Comes in: entries as bytes, and a checkpoint, in one write. Goes out: entries by prefix, ordered by key. Read `contract`
 first, then `memory` and `rocksdb`."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .contract import TaskStore
@@ -17,10 +18,4 @@ __all__ = ["MemoryStore", "RocksStore", "StoreLocked", "TaskStore"]
 _HOMES = {"MemoryStore": ".memory", "RocksStore": ".rocksdb", "StoreLocked": ".rocksdb", "TaskStore": ".contract"}
 
 if not TYPE_CHECKING:  # with `__getattr__` type checkers would accept any name
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_HOMES[name], __name__), name)
-        globals()[name] = value
-        return value
+    __getattr__ = lazy_names(__name__, _HOMES)

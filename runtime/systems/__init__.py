@@ -3,8 +3,9 @@
 Comes in: records, by stream and partition. Goes out: batches of records from an offset on, and checkpoints. Engines
 use the protocols of `contract` alone. Read `contract` first, then `memory`, the smallest system."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .contract import System
@@ -26,10 +27,4 @@ _HOMES = {
 }
 
 if not TYPE_CHECKING:  # with `__getattr__` type checkers would accept any name
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_HOMES[name], __name__), name)
-        globals()[name] = value
-        return value
+    __getattr__ = lazy_names(__name__, _HOMES)
