@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from .grouping import first_numbers
 from .plan import Plan, PlannedStream
 from .stream_names import growth_name
 
@@ -24,12 +25,13 @@ def _grown(stream: PlannedStream, count: int) -> PlannedStream:
 
 def places_of(plan: Plan, stage: str, number: int) -> dict[str, tuple[str, int]]:
     """The partitions that the tasks of a number read, by the name of the input."""
-    streams = [plan.stream(name) for name in plan.stage(stage).inputs]
+    firsts = first_numbers(plan, stage)
+    streams = [plan.stream(name) for name in firsts]
     return {
         growth_name(stream.name, growth): (stream.name, partition)
         for stream in streams
         for growth in range(stream.growths)
-        if (partition := stream.partition_of(number, growth)) is not None
+        if (partition := stream.partition_of(number - firsts[stream.name], growth)) is not None
     }
 
 

@@ -10,6 +10,7 @@ from ..dsl import operators as ops
 from ..dsl.errors import PlanError
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import explain
+from .grouping import grouping_of, tasks_for
 from .settings import Settings
 from .stages import border, cut, inputs_of
 from .stream_names import intermediate
@@ -31,7 +32,7 @@ def counts(pipeline: Pipeline, given: Mapping[str, int], settings: Settings) -> 
         if not operator.to_all:
             known.setdefault(intermediate(pipeline.name, operator.id), default)
             _spread(known, list(met.values()))
-    known.update(_broadcast(pipeline, known))
+    known.update(_broadcast(pipeline, known, settings))
     for id, streams in met.items():
         _check(pipeline.operator(id), {name: known[name] for name in streams})
     return known
@@ -43,13 +44,14 @@ def table_streams(pipeline: Pipeline) -> frozenset[str]:
     return frozenset(name for name in inputs if name is not None)
 
 
-def _broadcast(pipeline: Pipeline, known: Mapping[str, int]) -> dict[str, int]:
+def _broadcast(pipeline: Pipeline, known: Mapping[str, int], settings: Settings) -> dict[str, int]:
     """The counts of streams that every task behind them reads whole: a copy for each of those tasks."""
     streams = {intermediate(pipeline.name, border.id): border for border in pipeline.borders if border.to_all}
     counts: dict[str, int] = {}
     for stage in cut(pipeline) if streams else []:
         names = inputs_of(pipeline, stage)
-        tasks = max((known[name] for name in names if name not in streams), default=1)
+        sizes = [known[name] for name in names if name not in streams]
+        tasks = tasks_for(grouping_of(pipeline, stage, settings), sizes)
         for name in names:
             if name in streams:
                 counts[name] = tasks

@@ -12,6 +12,7 @@ from ..dsl.errors import PlanError
 from ..dsl.operators import Role
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import explain, require
+from .settings import Grouping
 from .state_schema import StateSchema
 
 if TYPE_CHECKING:
@@ -88,14 +89,15 @@ class PlannedStream(msgspec.Struct, frozen=True, kw_only=True):
     def partition_of(self, number: int, growth: int) -> int | None:
         """The partition that the task of a number reads of a growth; None if there is none."""
         partition = number + growth * self.spread
-        return partition if number < self.spread and partition < self.partitions else None
+        return partition if 0 <= number < self.spread and partition < self.partitions else None
 
 
 class PlannedStage(msgspec.Struct, frozen=True, kw_only=True):
     """The operators between two borders, in an order in which inputs come first.
 
     It runs as `tasks` tasks: task i reads partition i of every input that has it, and of a source that has grown every
-    partition that is i modulo the number that it began with. With `elasticity` the local engine
+    partition that is i modulo the number that it began with. Where it is grouped by "stream-partition", each task of
+    the local engine reads one partition of one input, in the order of the inputs. With `elasticity` the local engine
     splits each of them into so many, by key. `id` is what tasks, checkpoints and kept state go by, so it stays as it
     is. `name` is what people read: the input that was written first, as a source or at a border. It is another than the
     id where a source that was written later is read by an earlier operator.
@@ -113,6 +115,7 @@ class PlannedStage(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     name: str = ""
     elasticity: int = 1
+    group_by: Grouping = "partition"
 
 
 class PlannedStore(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from ..dsl.verb_calls import explained_call
 from . import validation
 from .annotation_checks import check_annotations
 from .flow import Flow, known_name
+from .grouping import check_grouping, grouping_of, not_broadcast, tasks_for
 from .kinds import PLANNER_KINDS, OperatorState
 from .own_streams import check_own_streams
 from .partial_aggregates import combining_reader
@@ -19,7 +20,7 @@ from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStre
 from .settings import Settings
 from .stages import cut, inputs_of, name_of
 from .state_schema import PARTITIONS, StateSchema
-from .stream_names import changelog, dead_letters, intermediate
+from .stream_names import changelog, dead_letters
 from .type_inference import flows, written_flow
 from .type_schema import type_schema
 from .validation import written_by
@@ -60,8 +61,9 @@ def plan_on(pipeline: Pipeline, partitions: Mapping[str, int], settings: Setting
     validation.check_kinds(pipeline, known)
     check_annotations(pipeline, known)
     validation.check_tables(pipeline)
-    sizes = counts(pipeline, partitions, settings)
     members = cut(pipeline)
+    check_grouping(pipeline, members, settings)
+    sizes = counts(pipeline, partitions, settings)
     stages = tuple(_stage(pipeline, stage, sizes, settings) for stage in members)
     validation.check_elasticity(pipeline, [stage.id for stage in stages], settings)
     operators = _operators(pipeline, stages, known)
@@ -77,22 +79,23 @@ def plan_on(pipeline: Pipeline, partitions: Mapping[str, int], settings: Setting
 def _stage(pipeline: Pipeline, stage: list[ops.Operator], sizes: Mapping[str, int], settings: Settings) -> PlannedStage:
     inputs = tuple(inputs_of(pipeline, stage))
     outputs = dict.fromkeys(name for operator in stage for name in written_by(pipeline, operator))
+    grouping = grouping_of(pipeline, stage, settings)
     return PlannedStage(
         id=inputs[0],
         name=name_of(pipeline, inputs),
         operators=tuple(operator.id for operator in stage),
         inputs=inputs,
         outputs=tuple(outputs),
-        tasks=max(sizes[name] for name in inputs),
+        tasks=tasks_for(grouping, [sizes[name] for name in not_broadcast(pipeline, inputs) or inputs]),
         elasticity=_elasticity(pipeline, inputs, settings),
+        group_by=grouping,
     )
 
 
 def _elasticity(pipeline: Pipeline, inputs: tuple[str, ...], settings: Settings) -> int:
     """The elasticity of a stage. Each task processes all messages of a broadcast, so there is nothing to split where a
     stage has no other input."""
-    whole = {intermediate(pipeline.name, border.id) for border in pipeline.borders if border.to_all}
-    return 1 if whole.issuperset(inputs) else settings.elasticity_of(inputs[0])
+    return settings.elasticity_of(inputs[0]) if not_broadcast(pipeline, inputs) else 1
 
 
 def _operators(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 from msgspec.structs import fields
@@ -17,6 +17,9 @@ Guarantee = Literal["at_least_once", "exactly_once"]
 """What a crash may do to what readers see."""
 
 Offset = Literal["earliest", "latest"]
+
+Grouping = Literal["partition", "stream-partition"]
+"""Which partitions a task of a stage reads: one of each stream, or one of one stream."""
 
 
 if TYPE_CHECKING:
@@ -48,6 +51,9 @@ class Settings(_Named, frozen=True, kw_only=True):
     output_partitions        partitions of outputs that do not exist yet; None: as many as the stage has tasks
     elasticity               key buckets that each task of the local engine is split into, by key, so that more
                              containers than partitions have work: 1, 2, 4 ... 64, or such by id of a stage
+    group_by                 which partitions a task of the local engine reads: those of one number, of all streams of
+                             its stage ("partition"), or one of one stream ("stream-partition"), for stages without
+                             joins, tables and state; for all such stages, or by id of a stage
     standbys                 on Kafka, how many other containers keep a warm copy of the state of each task, and take it
                              over once its container has sent no heartbeat for `heartbeat_timeout`; 0: none do
     heartbeat_timeout        after this long without a heartbeat a container is taken for dead, where there are standbys
@@ -86,6 +92,7 @@ class Settings(_Named, frozen=True, kw_only=True):
     intermediate_partitions: int | None = None
     output_partitions: int | None = None
     elasticity: int | Mapping[str, int] = 1
+    group_by: Grouping | Mapping[str, Grouping] = "partition"
     standbys: int = 0
     heartbeat_timeout: timedelta = timedelta(seconds=10)
     offset_default: Offset = "earliest"
@@ -116,6 +123,10 @@ class Settings(_Named, frozen=True, kw_only=True):
         """Into how many key buckets each task of a stage is split."""
         return self.elasticity if isinstance(self.elasticity, int) else self.elasticity.get(stage, 1)
 
+    def grouping_of(self, stage: str) -> Grouping:
+        """How the partitions of a stage are grouped into tasks, if it may be so."""
+        return self.group_by if isinstance(self.group_by, str) else self.group_by.get(stage, "partition")
+
     def __post_init__(self) -> None:
         for name, kind in _types().items():
             if not _fits(getattr(self, name), kind):
@@ -142,7 +153,7 @@ def _refused(settings: Settings, name: str, expected: str) -> UsageError:
 
 def _fits(value: Any, type_: Any) -> bool:
     """Whether a value is of a field's type; True and False are no numbers."""
-    if get_origin(type_) is UnionType:
+    if get_origin(type_) in (Union, UnionType):
         return any(_fits(value, part) for part in get_args(type_))
     if get_origin(type_) is Literal:
         return isinstance(value, str) and value in get_args(type_)
@@ -155,7 +166,7 @@ def _fits(value: Any, type_: Any) -> bool:
 
 def _in_words(type_: Any) -> str:
     """A field's type in the words of an error."""
-    if get_origin(type_) is UnionType:
+    if get_origin(type_) in (Union, UnionType):
         return " or ".join(map(_in_words, get_args(type_)))
     if get_origin(type_) is Literal:
         return " or ".join(map(repr, get_args(type_)))
@@ -174,10 +185,11 @@ _WORDS: Mapping[Any, str] = {
 
 
 _WORDS_OF: Mapping[str, str] = {
+    "group_by": "'partition' or 'stream-partition', or one of them by id of a stage",
     "standbys": "a whole number, 0 or more",
     "heartbeat_timeout": "a timedelta of 1 s or more",
 }
-"""What is expected of settings whose least value is another one than that of others of the type."""
+"""What is expected of settings of which their type does not say it."""
 
 
 def _counts(value: Any) -> bool:
@@ -223,6 +235,11 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         ("elasticity",),
         lambda value: all(map(_splits, value.values() if isinstance(value, Mapping) else [value])),
         "1, 2, 4, 8, 16, 32 or 64, or such a number by id of a stage",
+    ),
+    (
+        ("group_by",),
+        lambda value: isinstance(value, str) or {*value.values()} <= {*get_args(Grouping)},
+        _WORDS_OF["group_by"],
     ),
     (
         ("spark_buckets",),

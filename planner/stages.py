@@ -1,6 +1,6 @@
 """Stages: cuts the graph of operators at its borders."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from ..dsl import operators as ops
 from ..dsl.pipeline import Pipeline
@@ -49,7 +49,7 @@ def name_of(pipeline: Pipeline, inputs: Collection[str]) -> str:
     return next(name for name in streams if name is not None and name in inputs)
 
 
-def inputs_of(pipeline: Pipeline, stage: list[ops.Operator]) -> list[str]:
+def inputs_of(pipeline: Pipeline, stage: Sequence[ops.Operator]) -> list[str]:
     """The streams a stage reads, in the order its operators name them."""
     inputs: dict[str, None] = {}
     for operator in stage:

@@ -8,7 +8,7 @@ from ..dsl.errors import UsageError
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import flag, require
 from ..dsl.verb_calls import explained_call
-from ..planner.settings import Settings
+from ..planner.settings import Grouping, Settings
 from .launch import checked_plan
 from .local.handover.scaling import TaskMove, scale_run
 from .systems import open_system
@@ -28,6 +28,7 @@ def scale(
     system: str | System,
     containers: int | None = None,
     elasticity: int | Mapping[str, int] | None = None,
+    group_by: Grouping | Mapping[str, Grouping] = "partition",
     dry_run: bool = False,
     timeout: timedelta = SCALE_TIMEOUT,
     say: Callable[[str], None] = _say_nothing,
@@ -35,7 +36,8 @@ def scale(
     """Let a pipeline that runs on Kafka have so many containers, or another elasticity, without stopping it.
 
     `elasticity` is the number of key buckets that each task is split into, for all stages or for some by id; None, or a
-    stage that is not named, stays as it is. So does the number of `containers` with None.
+    stage that is not named, stays as it is. So does the number of `containers` with None. `group_by` is that of the
+    settings of the run.
 
     The next container restores the state of the tasks that it is to get while the present ones go on with them, and
     then takes them over. Other tasks go on meanwhile. A task that is split goes on until the containers of all of its
@@ -64,6 +66,7 @@ def scale(
     valid = isinstance(timeout, timedelta) and timeout > timedelta(0)
     require(valid, UsageError, f"timeout={timeout!r}", "a timedelta above 0", "write timeout=timedelta(minutes=30)")
     streams = open_system(system)
-    planned = checked_plan(pipeline, streams, Settings(elasticity=1 if elasticity is None else elasticity))
+    settings = Settings(elasticity=1 if elasticity is None else elasticity, group_by=group_by)
+    planned = checked_plan(pipeline, streams, settings)
     elastic = [stage.id for stage in planned.stages] if isinstance(elasticity, int) else [*(elasticity or ())]
     return scale_run(planned, streams, containers, elastic=elastic, timeout=timeout, dry_run=dry_run, say=say)

@@ -102,8 +102,10 @@ def _stage_title(stage: PlannedStage) -> str:
 
 
 def tasks_text(stage: PlannedStage) -> str:
-    """How many tasks a stage has: `8 tasks`, or `8 x 4 tasks` where each is split into so many key buckets."""
-    return counted(stage.tasks, "task") if stage.elasticity == 1 else f"{stage.tasks} x {stage.elasticity} tasks"
+    """How many tasks a stage has: `8 tasks`, or `8 x 4 tasks` where each is split into so many key buckets; and how its
+    partitions are grouped into them, if not by their number."""
+    tasks = counted(stage.tasks, "task") if stage.elasticity == 1 else f"{stage.tasks} x {stage.elasticity} tasks"
+    return tasks if stage.group_by == "partition" else f"{tasks} by {stage.group_by}"
 
 
 def counted(number: int, noun: str) -> str:

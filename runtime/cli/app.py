@@ -21,7 +21,7 @@ from . import arguments as words
 from .commands import check as checking
 from .commands import plan as planning
 from .commands import top
-from .option_values import elasticity_of, named_system, pairs, parsed_count, parsed_duration
+from .option_values import elasticity_of, group_by_of, named_system, pairs, parsed_count, parsed_duration
 from .printing import console, print_json, print_last
 from .reset_verb import reset_verb
 from .run_verb import run_verb
@@ -123,12 +123,13 @@ def plan_verb(
     kafka_conf: words.KafkaConf = None,
     partitions: words.StreamPartitions = None,
     elasticity: words.PlanElasticity = None,
+    group_by: words.PlanGroupBy = None,
     columns: words.PlanColumns = False,
     as_json: words.Json = False,
 ) -> None:
     """Show the plan of a pipeline: stages, operators, streams, stores, and which engine can run it."""
     counts = pairs("--partitions", partitions or [], "STREAM=N", parsed_count)
-    settings = settings_with(elasticity=elasticity_of(elasticity or []))
+    settings = settings_with(elasticity=elasticity_of(elasticity or []), group_by=group_by_of(group_by or []))
     plan = planning.planned(load_pipeline(target), named_system(system, kafka_conf), counts, settings)
     if columns and as_json:
         print_json(list(plan_columns(plan)))
@@ -149,10 +150,11 @@ def draw_verb(
     system: words.MaybeSystem = None,
     kafka_conf: words.KafkaConf = None,
     elasticity: words.PlanElasticity = None,
+    group_by: words.PlanGroupBy = None,
     show: words.OpenDrawing = False,
 ) -> None:
     """Draw a pipeline's plan, as text by default."""
-    settings = settings_with(elasticity=elasticity_of(elasticity or []))
+    settings = settings_with(elasticity=elasticity_of(elasticity or []), group_by=group_by_of(group_by or []))
     plan = planning.planned(load_pipeline(target), named_system(system, kafka_conf), {}, settings)
     planning.save(planning.drawing(plan, output, format, view), output)
     if show and output != STANDARD:
@@ -167,6 +169,7 @@ def check_verb(
     kafka_conf: words.KafkaConf = None,
     state_dir: words.StateDir = None,
     elasticity: words.PlanElasticity = None,
+    group_by: words.PlanGroupBy = None,
     as_json: words.Json = False,
 ) -> None:
     """Check what would keep a pipeline from running: plan, system, streams, stored state, types, functions.
@@ -174,7 +177,8 @@ def check_verb(
     Exit code 3 if something would, 4 if the system is out of reach.
     """
     pipeline = load_pipeline(target)
-    settings = settings_with(state_dir=state_dir, elasticity=elasticity_of(elasticity or []))
+    sizes = {"elasticity": elasticity_of(elasticity or []), "group_by": group_by_of(group_by or [])}
+    settings = settings_with(state_dir=state_dir, **sizes)
     findings = list(checking.check(pipeline, engine, named_system(system, kafka_conf), settings))
     if as_json:
         print_json(findings)

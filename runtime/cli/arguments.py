@@ -63,6 +63,13 @@ _ELASTICITY = (
 )
 _RUN_ELASTICITY = f"{_ELASTICITY} With --autosize the least and the most, as 1..16."
 Elasticity = Annotated[list[str] | None, _run(metavar="[STAGE=]N|A..B", help=_RUN_ELASTICITY)]
+_GROUP_BY = (
+    "Which partitions a task reads: one of each stream (partition), or one of one stream (stream-partition), where "
+    "stages have no joins, tables and state; repeatable, with the id of a stage for that one. Default: partition. "
+    "Engine local."
+)
+GroupBy = Annotated[list[str] | None, _run(metavar="[STAGE=]GROUPING", help=_GROUP_BY)]
+PlanGroupBy = Annotated[list[str] | None, typer.Option("--group-by", metavar="[STAGE=]GROUPING", help=_GROUP_BY)]
 PlanElasticity = Annotated[list[str] | None, typer.Option("--elasticity", metavar="[STAGE=]N", help=_ELASTICITY)]
 Standbys = Annotated[
     int | None,

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import TypeVar, cast, get_args, overload
 
 from ...dsl.errors import UsageError
 from ...dsl.validation import explain
+from ...planner.settings import Grouping
 from ..systems import KafkaSystem, System, open_system
 
 T = TypeVar("T")
@@ -95,6 +97,30 @@ def values_by_stream(option: str, given: Sequence[str]) -> dict[str, str]:
         raise wrong_option(option, alone[-1], "one name for all streams, and exceptions as STREAM=NAME", remedy)
     named = pairs(option, [text for text in given if "=" in text], "[STREAM=]NAME", str)
     return {"": alone[0], **named} if alone else named
+
+
+def group_by_of(given: Sequence[str]) -> Grouping | dict[str, Grouping] | None:
+    """The setting `group_by` of an option that is written `[STAGE=]GROUPING` and may be repeated; None if it was not
+    given.
+
+    >>> group_by_of(["stream-partition"]), group_by_of(["clicks=stream-partition"])
+    ('stream-partition', {'clicks': 'stream-partition'})
+    """
+    option = "--group-by"
+    alone = [text for text in given if "=" not in text]
+    if alone and len(given) > 1:
+        remedy = f"write {option} GROUPING once, or {option} STAGE=GROUPING for each stage that is to have it"
+        raise wrong_option(option, alone[-1], "one grouping for all stages, or one for each of some", remedy)
+    if alone:
+        return _grouping(option, alone[0])
+    return pairs(option, given, "STAGE=GROUPING", partial(_grouping, option)) or None
+
+
+def _grouping(option: str, text: str) -> Grouping:
+    for known in get_args(Grouping):
+        if text == known:
+            return cast("Grouping", known)
+    raise wrong_option(option, text, " or ".join(get_args(Grouping)), f"write {option} stream-partition")
 
 
 def elasticity_of(given: Sequence[str]) -> int | dict[str, int] | None:

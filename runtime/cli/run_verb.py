@@ -24,6 +24,7 @@ from .display import showing, summary
 from .option_values import (
     MAX_LINE,
     elasticity_of,
+    group_by_of,
     named_system,
     names_of,
     pairs,
@@ -49,6 +50,7 @@ class RunArguments:
     guarantee: words.RunGuarantee = None
     commit_interval: words.CommitInterval = None
     elasticity: words.Elasticity = None
+    group_by: words.GroupBy = None
     standbys: words.Standbys = None
     heartbeat_timeout: words.HeartbeatTimeout = None
     intermediate_partitions: words.IntermediatePartitions = None
@@ -198,6 +200,7 @@ def _settings(arguments: RunArguments, *, autosized: bool) -> Settings:
         guarantee=arguments.guarantee,
         commit_interval=_duration("--commit-interval", arguments.commit_interval),
         elasticity=None if autosized else elasticity_of(arguments.elasticity or []),
+        group_by=group_by_of(arguments.group_by or []),
         standbys=arguments.standbys,
         heartbeat_timeout=_duration("--heartbeat-timeout", arguments.heartbeat_timeout),
         intermediate_partitions=arguments.intermediate_partitions,

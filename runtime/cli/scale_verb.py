@@ -8,8 +8,9 @@ from ..pipeline_loader import load_pipeline
 from ..pipeline_scale import scale
 from ..process.signals import unwinding
 from . import arguments as words
-from .option_values import elasticity_of, named_system, parsed_duration
+from .option_values import elasticity_of, group_by_of, named_system, parsed_duration
 from .printing import print_json
+from .settings_file import settings_with
 
 
 def scale_verb(
@@ -17,6 +18,7 @@ def scale_verb(
     system: words.RunningSystem,
     containers: words.NewContainers = None,
     elasticity: words.NewElasticity = None,
+    group_by: words.PlanGroupBy = None,
     kafka_conf: words.KafkaConf = None,
     dry_run: words.ScaleDryRun = False,
     timeout: words.ScaleTimeout = "30min",
@@ -35,6 +37,7 @@ def scale_verb(
             load_pipeline(target),
             containers=containers,
             elasticity=elasticity_of(elasticity or []),
+            group_by=settings_with(group_by=group_by_of(group_by or [])).group_by,
             system=named_system(system, kafka_conf),
             dry_run=dry_run,
             timeout=parsed_duration("--timeout", timeout),

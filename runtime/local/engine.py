@@ -37,7 +37,7 @@ from ..systems.provisioning import (
 )
 from .checkpoints.border_compatibility import refuse_changed_borders
 from .checkpoints.checkpoint import checkpoints_in
-from .checkpoints.migration import kept_states, refuse_recreated
+from .checkpoints.migration import kept_states, refuse_other_grouping, refuse_recreated
 from .checkpoints.rescaled import changed_stages, plan_before
 from .commit.changelog_commit import ChangelogCommit, await_checkpoints
 from .commit.contract import Commits
@@ -298,6 +298,7 @@ def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
     refuse_changed(plan, kept_states(plan, checkpoints), reset)
     refuse_changed_borders(plan, system, checkpoints)
     refuse_recreated(plan, system, checkpoints, reset)
+    refuse_other_grouping(plan, checkpoints, reset)
     for problem in missing_stores(plan, system, settings):
         raise problem
     refuse_other_counts(plan, settings)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from ...dsl.pipeline import Pipeline
+from ...planner.grouping import BY_STREAM_PARTITION, grouping_of
 from ...planner.growths import fits, grown
 from ...planner.plan import Plan
 from ...planner.planner import plan_on
@@ -29,7 +30,7 @@ def plan_with_growth(
     if not (isinstance(system, ProducingSystem) and isinstance(pipeline, Pipeline)):
         return plan_on(pipeline, existing, settings)
     stored = checkpoints_in(system, pipeline.name)
-    began = dict(_began_with(pipeline, system, existing, stored))
+    began = dict(_began_with(pipeline, system, existing, stored, settings))
     if not stored:
         began = {stream: number for stream, number in (reads or {}).items() if number < existing.get(stream, 0)}
     plan = plan_on(pipeline, {**existing, **began}, settings)
@@ -43,17 +44,18 @@ def plan_with_growth(
 
 
 def _began_with(
-    pipeline: Pipeline, system: System, existing: _Counts, stored: Checkpoints
+    pipeline: Pipeline, system: System, existing: _Counts, stored: Checkpoints, settings: Settings
 ) -> Iterator[tuple[str, int]]:
     """The sources that had fewer partitions as the pipeline began, and how many each had.
 
-    Checkpoints tell it, by the tasks that have read a source. Where not all tasks have committed yet, as when
-    containers start, those of the assignment count."""
+    Checkpoints tell it, by the tasks that have read a source, which follow each other. Where not all tasks have
+    committed yet, as when containers start, those of the assignment count."""
     tasks = {name: TaskId.parse(name) for name in stored}
-    read: dict[str, int] = {}
+    by_stream: dict[str, list[int]] = {}
     for name, checkpoint in stored.items():
         for stream in {growth_of(input)[0] for input in checkpoint.offsets}:
-            read[stream] = max(read.get(stream, 0), tasks[name].number + 1)
+            by_stream.setdefault(stream, []).append(tasks[name].number)
+    read = {stream: max(numbers) + 1 for stream, numbers in by_stream.items()}
     sources = [source.stream for source in pipeline.sources if source.stream in existing]
     if not stored or all(existing[stream] == read.get(stream) for stream in sources):
         return
@@ -62,6 +64,13 @@ def _began_with(
         inputs = inputs_of(pipeline, stage)
         numbers = assigned.get(inputs[0])
         committed = {task.number for task in tasks.values() if task.stage == inputs[0]}
+        if grouping_of(pipeline, stage, settings) == BY_STREAM_PARTITION:
+            # Of tasks that have not committed nobody knows which stream they read.
+            if numbers is None or len(committed) == numbers:
+                known = {stream: by_stream[stream] for stream in inputs if stream in by_stream and stream in sources}
+                began_with = {stream: max(these) - min(these) + 1 for stream, these in known.items()}
+                yield from ((stream, count) for stream, count in began_with.items() if count < existing[stream])
+            continue
         for stream in (one for one in inputs if one in sources):
             began = read.get(stream) if numbers is None else read.get(stream, numbers)
             if numbers is not None and len(committed) < numbers:

@@ -17,11 +17,11 @@ class TaskHolds:
     """The holds of a task. A growth is released once everything has landed that was in the partitions of before when
     their last producer has heard of it: see `Hold`. `known` are those that are not released, as a commit keeps them."""
 
-    def __init__(self, plan: Plan, number: int, known: Mapping[str, Hold], queues: InputQueues) -> None:
+    def __init__(self, plan: Plan, known: Mapping[str, Hold], queues: InputQueues) -> None:
         names = {queue.name for queue in queues}
         self.known = {name: hold for name, hold in known.items() if name in names}
         self._queues = queues
-        self._before = {name: list(_before(plan, number, name)) for name in self.known}
+        self._before = {name: _before(plan, queues.of(name)) for name in self.known}
         for name in self.known:
             queues.of(name).held = True
 
@@ -53,11 +53,10 @@ class TaskHolds:
         return [self._queues.of(one) for one in self._before[name]]
 
 
-def _before(plan: Plan, number: int, name: str) -> list[str]:
+def _before(plan: Plan, queue: InputQueue) -> list[str]:
     """The inputs that are processed before a growth, which the same tasks read."""
-    stream, growth = growth_of(name)
-    spread = plan.stream(stream).spread
-    return [growth_name(stream, one // spread) for one in before_growth(spread, number + growth * spread)]
+    spread = plan.stream(queue.stream).spread
+    return [growth_name(queue.stream, one // spread) for one in before_growth(spread, queue.partition)]
 
 
 def with_growths(checkpoint: Checkpoint, inputs: Sequence[str], until: int) -> Checkpoint:

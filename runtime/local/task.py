@@ -100,7 +100,7 @@ class LocalTask:
         self._resumed = False
         moved = checkpoint.owner is not None and checkpoint.owner[0] == run.id
         self._owner = checkpoint.owner if moved else None
-        self.holds = TaskHolds(run.plan, setup.number, checkpoint.holds, queues)
+        self.holds = TaskHolds(run.plan, checkpoint.holds, queues)
         self._growths = [queue for queue in queues if queue.growth]
         self.key_checks = key_checks(run.plan, setup)
         self.reopens = False
@@ -376,7 +376,7 @@ class LocalTask:
         """The offsets of intermediate streams before which no record is read again, not even after a power cut."""
         kinds = {queue.name: self._run.plan.stream(queue.stream).kind for queue in self.queues}
         known = {name: self._last.offsets.get(name) for name, kind in kinds.items() if kind == "intermediate"}
-        offsets = {(name, self.setup.number): offset for name, offset in known.items() if offset is not None}
+        offsets = {self.setup.places[name]: offset for name, offset in known.items() if offset is not None}
         if offsets:
             # Else a power cut could leave the store behind these offsets, and it would need the records again.
             self.setup.store.sync()

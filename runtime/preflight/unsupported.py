@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
+from ...planner.grouping import BY_STREAM_PARTITION
 from ...planner.kinds import PLANNER_KINDS
 from ...planner.plan import Plan
 from ..systems.provisioning import bootstrap_streams
@@ -75,6 +76,10 @@ def _split(plan: Plan, _: str) -> Iterable[str]:
     return [f"elasticity of stage {stage.name!r}" for stage in plan.stages if stage.elasticity > 1]
 
 
+def _grouped_by_stream(plan: Plan, _: str) -> Iterable[str]:
+    return [f"group_by of stage {one.name!r}" for one in plan.stages if one.group_by == BY_STREAM_PARTITION]
+
+
 def _split_by_time(plan: Plan, _: str) -> Iterable[str]:
     """Sources whose messages every task decodes, since a function tells their times."""
     split = {name for stage in plan.stages if stage.elasticity > 1 for name in stage.inputs}
@@ -118,6 +123,7 @@ _CAVEATS = (
         "with elasticity each task decodes the messages of other key buckets too, since timestamp= tells their times",
     ),
     _Row("spark", _split, "of no effect: Spark has key buckets of its own, see spark_buckets"),
+    _Row("spark", _grouped_by_stream, "of no effect: Spark reads each partition of each stream in a task of its own"),
     _Row(
         "spark",
         _written_on_kafka,

@@ -53,6 +53,15 @@ def test_a_plan_is_shown_as_tables(fluvial: Fluvial) -> None:
     assert cells(ended.out) == cells(TABLES)
 
 
+def test_tasks_of_one_stream_are_shown(fluvial: Fluvial, folder: Path) -> None:
+    merging = (folder / "letters.py").read_text() + '\nboth = Pipeline("both")\n'
+    merging += 'both.stream("a", value=str).merge(both.stream("b", value=str)).send_to("out")\n'
+    (folder / "letters.py").write_text(merging)
+    for words, tasks in (((), "2 tasks"), (("--group-by", "stream-partition"), "3 tasks by stream-partition")):
+        shown = fluvial("plan", "letters.py:both", "--partitions", "a=2", "--partitions", "b=1", *words).out
+        assert f"stage 1: a, {tasks}" in shown.splitlines()
+
+
 def test_a_gap_is_shown(fluvial: Fluvial) -> None:
     ended = fluvial("plan", "letters.py", "--system", "memory:")
     last = " ".join(cells(ended.out)[-1])

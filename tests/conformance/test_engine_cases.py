@@ -289,7 +289,6 @@ def test_e05_a_broadcast_of_a_bounded_input_ends() -> None:
 
 @pytest.mark.slow
 def test_p16_every_task_reads_all_that_is_broadcast() -> None:
-    # EL02 and EL03 besides: what is broadcast reaches the tasks that others' partitions make, and makes none itself.
     pipeline = Pipeline("broadcast")
     everywhere = pipeline.stream("input1", value=int).broadcast(id="all")
     pipeline.stream("input2", value=int).merge(everywhere).send_to("out")

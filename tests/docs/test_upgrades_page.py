@@ -94,6 +94,9 @@ PROOFS: dict[str, tuple[str, ...]] = {
         "tests/runtime/local/test_grown_plan.py::test_tasks_stay_and_read_what_the_stream_has_got",
         "tests/kafka/test_input_topics.py::test_state_stays_with_its_keys_as_a_topic_grows_and_their_order_is_kept",
     ),
+    "on the local engine, `group_by`": (
+        "tests/runtime/local/checkpoints/test_migration.py::test_partitions_that_are_grouped_otherwise_are_refused",
+    ),
     "on the local engine, `elasticity`": (
         "tests/local_engine/test_elasticity.py::test_state_is_kept_as_the_elasticity_changes",
         "tests/local_engine/test_state_before_elasticity.py"

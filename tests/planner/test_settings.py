@@ -33,11 +33,20 @@ NUMBERS = "1, 2, 4, 8, 16, 32 or 64, or such a number by id of a stage"
         ("elasticity", {"clicks": True}, NUMBERS),
         ("elasticity", {1: 2}, "a whole number, 1 or more or such a number by name"),
         ("elasticity", "4", "a whole number, 1 or more or such a number by name"),
+        ("group_by", "stream", "'partition' or 'stream-partition', or one of them by id of a stage"),
+        ("group_by", {"clicks": "stream"}, "'partition' or 'stream-partition', or one of them by id of a stage"),
+        ("group_by", 4, "'partition' or 'stream-partition', or one of them by id of a stage"),
     ],
 )
 def test_a_wrong_setting_is_refused(name: str, value: Any, expected: str) -> None:
     error = error_of(lambda: Settings(**{name: value}), UsageError)
     assert_explains(error, f"Settings: {name}={value!r}", None, expected, "correct it, or leave it out")
+
+
+def test_the_grouping_is_that_of_all_stages_or_of_some() -> None:
+    assert Settings(group_by="stream-partition").grouping_of("clicks") == "stream-partition"
+    some = Settings(group_by={"clicks": "stream-partition"})
+    assert (some.grouping_of("clicks"), some.grouping_of("visits-by-user")) == ("stream-partition", "partition")
 
 
 def test_the_elasticity_is_that_of_all_stages_or_of_some() -> None:

@@ -22,7 +22,7 @@ from ....planner.validation import written_by
 from ...launch import EngineName
 from ...local.checkpoints.border_compatibility import refuse_changed_borders
 from ...local.checkpoints.checkpoint import checkpoints_in
-from ...local.checkpoints.migration import kept_states, refuse_recreated
+from ...local.checkpoints.migration import kept_states, refuse_other_grouping, refuse_recreated
 from ...local.checkpoints.rescaled import changed_stages, plan_before
 from ...local.grown_plan import plan_with_growth
 from ...local.stores.survey import missing_stores
@@ -271,8 +271,10 @@ def _inputs(plan: Plan, engine: EngineName, system: System, settings: Settings) 
         if engine == "local":
             yield from _elasticity(plan, system)
             stored = checkpoints_in(system, plan.name)
-            refuse_recreated(plan, system, stored, reset_command(plan, system, settings))
-    except SystemProblem as problem:
+            reset = reset_command(plan, system, settings)
+            refuse_recreated(plan, system, stored, reset)
+            refuse_other_grouping(plan, stored, reset)
+    except FluvialError as problem:
         yield Finding(f"input: {problem}", problem.exit_code)
 
 

@@ -6,9 +6,13 @@ from typing import Any
 
 from msgspec import structs
 
+from ....dsl.errors import PlanError
+from ....dsl.validation import explain
+from ....planner.grouping import first_numbers
 from ....planner.plan import Plan
 from ....planner.state_schema import StateSchema
 from ....planner.stream_names import growth_of
+from ....planner.task_assignment import TaskId
 from ...kernel.time.bounds import START
 from ...kernel.time.position import POSITION_BY_OPERATOR, POSITION_BY_STREAM, Position
 from ...preflight.input_streams import descriptions_of, inputs_of, recreated
@@ -64,6 +68,31 @@ def refuse_recreated(plan: Plan, system: System, stored: Checkpoints, reset: str
         now = facts.get(stream)
         if stream in inputs_of(plan) and (now is None or now.id not in ("", id)):
             raise recreated(plan, stream, system.url, reset)
+
+
+def refuse_other_grouping(plan: Plan, stored: Checkpoints, reset: str) -> None:
+    """Raise PlanError if a task has read a stream that a task of another number is to read: the partitions of its stage
+    are grouped otherwise now, or its inputs have another order. `reset` is the command that resets the pipeline."""
+    numbers: dict[str, range] = {}
+    for stage in plan.stages:
+        for name, first in first_numbers(plan, stage.id).items():
+            numbers[name] = range(first, first + plan.stream(name).spread)
+    for task, checkpoint in stored.items():
+        for name in checkpoint.offsets:
+            stream, number = growth_of(name)[0], TaskId.parse(task).number
+            if number not in numbers.get(stream, range(number, number + 1)):
+                raise _grouped_otherwise(plan, task, stream, reset)
+
+
+def _grouped_otherwise(plan: Plan, task: str, stream: str, reset: str) -> PlanError:
+    stage = next(stage for stage in plan.stages if stream in stage.inputs)
+    first = first_numbers(plan, stage.id)[stream]
+    wrong = f"task {task!r} has read {stream!r}, of which partition 0 is to be read by task {first} of stage "
+    wrong += f"{stage.name!r}, grouped by {stage.group_by}: the inputs of the stage are in another order, or its "
+    wrong += "grouping has changed"
+    remedy = "go back to the group_by and the inputs of before, new ones behind those that there were; or start over: "
+    expected = "tasks that read the partitions that they have read before"
+    return PlanError(explain(wrong, expected, f"{remedy}{reset} --all", plan.pipeline.origin))
 
 
 def number_of(task: str) -> str:

@@ -142,7 +142,7 @@ def _scalable(plan: Plan, system: System, state: CoordinatorState) -> Assignment
     if numbers_of(stages_with(assignment.tasks)) != numbers_of(stages_of(plan)):
         wrong = f"the run of pipeline {plan.name!r} has other tasks than the pipeline has now"
         expected = "the pipeline and its partitions as the run has them"
-        remedy = "load the version that runs"
+        remedy = "load the version that runs, with the group_by of its run"
         raise PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
     return assignment
 

@@ -7,6 +7,7 @@ import pytest
 
 from fluvial.dsl import UsageError
 from fluvial.runtime.cli.option_values import (
+    group_by_of,
     named_system,
     pairs,
     parsed_count,
@@ -20,6 +21,20 @@ from fluvial.runtime.systems import KafkaSystem
 
 def test_pairs_are_split_at_the_first_sign() -> None:
     assert pairs("--input", ["a=b=c", "d=-"], "STREAM=FILE", str) == {"a": "b=c", "d": "-"}
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        (["stream"], "--group-by stream"),
+        (["clicks=stream"], "--group-by stream\n"),
+        (["stream-partition", "clicks=partition"], "--group-by stream-partition"),
+    ],
+)
+def test_a_wrong_grouping_is_told(given: list[str], wrong: str) -> None:
+    assert group_by_of([]) is None
+    with pytest.raises(UsageError, match=wrong):
+        group_by_of(given)
 
 
 @pytest.mark.parametrize(

@@ -137,3 +137,24 @@ def test_a_join_goes_on_with_one_side_grown_and_a_new_one_is_refused() -> None:
 
 def max_of(one: str, other: str | None) -> str:
     return max(one, other or "")
+
+
+def test_tasks_of_one_stream_each_stay_where_both_streams_grow() -> None:
+    def merging() -> Pipeline:
+        pipeline = Pipeline("p")
+        first, second = (pipeline.stream(name, value=str, key=str) for name in ("in", "other"))
+        first.merge(second).send_to("out")
+        return pipeline
+
+    apart = Settings(group_by="stream-partition")
+    system = ProducingSystem()
+    write(system, {"in": [[(b"k", b"m", 0, ())], []], "other": [[(b"k", b"m", 0, ())]]})
+    run(merging(), system=system, until="end", settings=apart)
+    system.grow("in", 4)
+    system.grow("other", 3)
+    write(system, {"in": [[], [], [(b"k", b"in", 0, ())], []], "other": [[], [(b"k", b"other", 0, ())], []]})
+    plan = checked_plan(merging(), system, apart)
+    assert [plan.stage("in").tasks, *(plan.stream(name).growths for name in ("in", "other"))] == [3, 2, 3]
+    run(merging(), system=system, until="end", settings=apart)
+    assert sorted(value or b"" for _, value, _, _ in contents(system, "out")) == [b"in", b"m", b"m", b"other"]
+    assert {*system.admin().checkpoints("p")} == {"in/0", "in/1", "in/2"}

@@ -31,7 +31,7 @@ class Holding:
     def __init__(self, hold: Hold) -> None:
         self.first, self.second = InputQueue("in", 0, 0), InputQueue("in", 1, 0, growth=1)
         self.queues = InputQueues([self.first, self.second])
-        self.holds = TaskHolds(planned(), 0, {"in+1": hold}, self.queues)
+        self.holds = TaskHolds(planned(), {"in+1": hold}, self.queues)
         self.queues.add(RecordBatch("in", 1, [0], [RECORD]))
 
     def process(self, offset: int) -> None:
@@ -85,7 +85,7 @@ def test_a_run_that_ends_processes_what_is_held_behind_its_ends_and_keeps_the_ho
 
 def test_holds_of_inputs_that_the_task_does_not_have_are_not_its() -> None:
     queues = InputQueues([InputQueue("in", 0, 0)])
-    assert TaskHolds(planned(1), 0, {"in+1": Hold(UNTIL)}, queues).known == {}
+    assert TaskHolds(planned(1), {"in+1": Hold(UNTIL)}, queues).known == {}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from fluvial.dsl import Pipeline, count, tumbling
-from fluvial.planner import Plan, plan
+from fluvial.planner import Plan, Settings, plan
 from fluvial.runtime.cli.commands.plan import tables
 from fluvial.runtime.preflight.unsupported import Limitation, caveats, limitations
 
@@ -39,6 +39,14 @@ def test_on_kafka_spark_promises_less_of_what_it_writes(
     assert [one.subject for one in found] == noted
     reasons = ("at least once", "goes on with no other number")
     assert all(reason in note.reason for reason, note in zip(reasons, found, strict=False))
+
+
+def test_a_grouping_is_of_no_effect_on_spark() -> None:
+    pipeline = Pipeline("p")
+    pipeline.stream("a", value=str).merge(pipeline.stream("b", value=str)).send_to("out")
+    made = plan(pipeline, settings=Settings(group_by="stream-partition"))
+    assert [one.subject for one in caveats(made, "spark")] == ["group_by of stage 'a'"]
+    assert not caveats(made, "local")
 
 
 def test_the_plan_shows_what_is_promised(words: Plan) -> None:

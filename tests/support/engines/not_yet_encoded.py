@@ -3,7 +3,6 @@
 TASKS = "the low-level task API is a later feature"
 ELASTICITY = "elasticity is a later feature"
 INTERNAL = "an internal of Samza without a counterpart here"
-GROUPING = "tasks are grouped by partition alone; what a broadcast does to them is in P16"
 
 NOT_YET: dict[str, str] = {
     "W24": INTERNAL,
@@ -13,7 +12,6 @@ NOT_YET: dict[str, str] = {
     **dict.fromkeys(("C06",), "a commit is not asked for by messages here"),
     **dict.fromkeys(("O02", "O04", "O05", "O06", "O08"), "start points and resets are a later feature"),
     **dict.fromkeys(("M10",), INTERNAL),
-    **dict.fromkeys(("EL02", "EL03"), GROUPING),
     **dict.fromkeys(("P15", "P17"), INTERNAL),
     **dict.fromkeys(("EL01", "EL04", "EL06", "EL07", "EL08", "EL09", "EL11", "EL12", "EL14", "EL20"), ELASTICITY),
 }

@@ -5,8 +5,10 @@ from datetime import timedelta
 import pytest
 
 from engines.sending import ProducingSystem
-from fluvial.dsl import Pipeline, SystemProblem, count, tumbling
-from fluvial.planner import Plan, plan
+from fluvial.dsl import Pipeline, PlanError, SystemProblem, count, tumbling
+from fluvial.planner import Plan, Settings, plan
+from fluvial.planner.growths import places_of
+from fluvial.planner.settings import Grouping
 from fluvial.planner.state_schema import StateSchema
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
@@ -17,6 +19,7 @@ from fluvial.runtime.local.checkpoints.migration import (
     migrate_checkpoints,
     number_of,
     read_before,
+    refuse_other_grouping,
     refuse_recreated,
     with_operator,
     without,
@@ -135,3 +138,29 @@ def test_a_stream_that_is_the_same_is_gone_on_with() -> None:
     system.admin().create("a", 2)
     same = {"a": system.admin().identity("a"), "not read": "any"}
     refuse_recreated(planned(), system, {"a/0": Checkpoint(identities=same)}, "reset")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "streams", "read"),
+    [
+        ("partition", "stream-partition", "ab", "task 'a/0' has read 'b'"),
+        ("stream-partition", "partition", "ab", "task 'a/2' has read 'b'"),
+        ("stream-partition", "stream-partition", "ba", "task 'a/0' has read 'a'"),
+    ],
+)
+def test_partitions_that_are_grouped_otherwise_are_refused(
+    before: Grouping, now: Grouping, streams: str, read: str
+) -> None:
+    def grouped(names: str, grouping: Grouping) -> Plan:
+        pipeline = Pipeline("p")
+        first, second = (pipeline.stream(name, value=str, key=str) for name in names)
+        first.merge(second).send_to("out")
+        return plan(pipeline, partitions={"a": 2, "b": 1}, settings=Settings(group_by=grouping))
+
+    then = grouped("ab", before)
+    tasks = range(then.stage("a").tasks)
+    stored = {f"a/{at}": Checkpoint(offsets=dict.fromkeys(places_of(then, "a", at), 1)) for at in tasks}
+    refuse_other_grouping(then, stored, "reset")
+    with pytest.raises(PlanError, match=rf"{read}, .*its grouping has changed\n(.*\n)*.*reset --all") as refused:
+        refuse_other_grouping(grouped(streams, now), stored, "reset")
+    assert "test_migration.py" in str(refused.value)
