@@ -99,7 +99,9 @@ TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.
     "driver-split-in-4": (partial(on_driver, elasticity=4), ()),
     "local-kafka": (on_local_kafka, (pytest.mark.kafka,)),
     "local-kafka-split-in-2": (partial(on_local_kafka, elasticity=2), (pytest.mark.kafka,)),
+    "local-kafka-split-in-4": (partial(on_local_kafka, elasticity=4), (pytest.mark.kafka,)),
     "local-log": (on_local_log, ()),
+    "local-log-split-in-2": (partial(on_local_log, elasticity=2), ()),
     "local-log-split-in-4": (partial(on_local_log, elasticity=4), ()),
     "local-memory": (on_local_memory, ()),
     "oracle": (on_oracle, ()),
@@ -109,7 +111,7 @@ TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.
 }
 
 
-RARE = ("spark-kafka", "local-kafka-split-in-2")
+RARE = ("spark-kafka", "local-kafka-split-in-2", "local-kafka-split-in-4")
 """Where cases run at length alone: `tests/spark_engine/test_on_kafka.py` shows what Kafka adds to a run on Spark, and
 `tests/local_engine/test_elasticity.py` what it adds to key buckets."""
 

@@ -1,7 +1,6 @@
 """Conformance cases that are not encoded, each with the reason."""
 
 TASKS = "the low-level task API is a later feature"
-ELASTICITY = "elasticity is a later feature"
 INTERNAL = "an internal of Samza without a counterpart here"
 
 NOT_YET: dict[str, str] = {
@@ -13,5 +12,4 @@ NOT_YET: dict[str, str] = {
     **dict.fromkeys(("O02", "O04", "O05", "O06", "O08"), "start points and resets are a later feature"),
     **dict.fromkeys(("M10",), INTERNAL),
     **dict.fromkeys(("P15", "P17"), INTERNAL),
-    **dict.fromkeys(("EL01", "EL04", "EL06", "EL07", "EL08", "EL09", "EL11", "EL12", "EL14", "EL20"), ELASTICITY),
 }
