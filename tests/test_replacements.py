@@ -40,6 +40,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     ),
     "runtime/local/handover/test_standbys.py": ("", SHORTER),
     "runtime/local/handover/test_task_merges.py": ("a task that stands still, and what others have fired", SHORTER),
+    "runtime/local/handover/test_warm_up.py": ("", SHORTER),
     "runtime/local/handover/test_task_moves.py": ("a stop as it joins, and commits that brokers hide", SHORTER),
     "runtime/local/stores/test_state_moves.py": ("", SMALLER),
     "runtime/local/test_rescaling.py": ("a crash at a chosen call; tasks that never meet", ""),

@@ -15,6 +15,7 @@ PAUSES = {
     "faults/test_deaths_on_spark.py": "when a run is killed",
     "faults/test_growing_topics.py": "when a producer hears of partitions, and when a container is killed",
     "faults/test_scales.py": "when a container is killed",
+    "faults/test_upgrades_amid_scales.py": "when a container is stopped",
     "faults/test_streaming_on_a_cluster.py": "when a part of a cluster is killed",
     "runtime/local/test_slices.py": "a user's function that takes its time",
     "runtime/spark/query/test_batch_sizing.py": "a user's function that takes its time",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
 
-from ...dsl.errors import PlanError
+from ...dsl.errors import PlanError, SystemProblem
 from ...dsl.validation import explain
 from ...planner.border_schema import next_border_schemas
 from ...planner.growths import fits, grown, places_of
@@ -18,7 +18,7 @@ from ..kernel.code.program import Clients, Program, RemoteTableClients
 from ..kernel.compiler.compiler import compile_stage
 from ..kernel.time.stage_input import TimeSource
 from ..open_resources import OpenResources
-from ..preflight.state_compatibility import refuse_changed, reset_command
+from ..preflight.state_compatibility import changed_states, refuse_changed, reset_command
 from ..process.clock import wall_clock
 from ..size_limit import SizeLimit
 from ..state import MemoryStore, TaskStore
@@ -89,6 +89,16 @@ class TaskOpener:
     def open_store(self, task: str) -> TaskStore:
         """The store of a task."""
         return store_for(self.run.plan, task, self.system, self.run.settings, self.run.container)
+
+    def refuse_newer(self, task: str, checkpoint: Checkpoint) -> None:
+        """Raise SystemProblem where the state of a task that another container has, or had, means something else here:
+        containers may have different versions of the pipeline for a while."""
+        reset = reset_command(self.run.plan, self.system, self.run.settings)
+        for changed in changed_states(self.run.plan, checkpoint.states.items(), reset):
+            wrong = f"task {task!r} was in a container with another version of the pipeline: {changed}"
+            expected = "a meaning that this version can go on with; see the guide on upgrades"
+            remedy = "stop this container, and start it with the version of the others"
+            raise SystemProblem(explain(wrong, expected, remedy, changed.origin))
 
     def remove_others(self, tasks: Collection[str]) -> None:
         """Remove the stores of this container that are of other tasks than these, which are all that there are."""

@@ -133,7 +133,6 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/local/coordination/assignments.py": ("tests/runtime/local/coordination/test_membership.py",),
     "runtime/local/handover/checkpoint_follower.py": ("tests/runtime/local/handover/test_task_moves.py",),
     "runtime/local/handover/take_over.py": ("tests/runtime/local/handover/test_scaling.py",),
-    "runtime/local/handover/warm_up.py": ("tests/runtime/local/handover/test_task_moves.py",),
     "runtime/local/input_reset.py": ("tests/local_engine/test_input_streams.py",),
     "runtime/local/observe/state_queries.py": ("tests/command_line/test_state.py",),
     "runtime/local/offset_tracker.py": ("tests/runtime/local/test_input_queue.py",),

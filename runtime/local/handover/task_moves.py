@@ -235,9 +235,8 @@ def task_moves(
         watch.failing = lambda: standbys.failing
 
     def make(assignment: Assignment, have: frozenset[str], parted: dict[str, int], presence: Presence | None) -> WarmUp:
-        return WarmUp(
-            pipeline, container, assignment, system, have, prepare, parted, presence, opener.remove_others, machine
-        )
+        check, remove = opener.refuse_newer, opener.remove_others
+        return WarmUp(pipeline, container, assignment, system, have, prepare, check, parted, presence, remove, machine)
 
     def prepare(task: str) -> TaskSetup:
         copy = None if standbys is None else standbys.release(task)

@@ -43,11 +43,11 @@ class _Stopped(Exception):
 class WarmUp:
     """Follows the checkpoints of a pipeline until each task is where the assignment wants it, and takes tasks over.
 
-    `have` are the tasks that the container runs, and `prepare` opens the store of another one. `parted` are the numbers
-    of the last commits of tasks that it gave away, and `presence` says that it follows the assignment. `remove_others`
-    removes the stores of tasks that there are no more, given those that there are. `take` returns
-    the tasks that have become this container's, each once, to the thread of the container, which closes their stores
-    from then on. `close` closes those of the others.
+    `have` are the tasks that the container runs, and `prepare` opens the store of another one. `check` raises for the
+    checkpoint of a task whose state means something else here. `parted` are the numbers of the last commits of tasks
+    that it gave away, and `presence` says that it follows the assignment. `remove_others` removes the stores of tasks
+    that there are no more, given those that there are. `take` returns the tasks that have become this container's, each
+    once, to the thread of the container, which closes their stores from then on. `close` closes those of the others.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class WarmUp:
         system: ProducingSystem,
         have: frozenset[str],
         prepare: Callable[[str], TaskSetup],
+        check: Callable[[str, Checkpoint], None],
         parted: Mapping[str, int],
         presence: Presence | None,
         remove_others: Callable[[Collection[str]], None],
@@ -73,6 +74,7 @@ class WarmUp:
         self._system = system
         self._have = set(have)
         self._prepare = prepare
+        self._check = check
         self._parted = parted
         self._presence = presence
         self._remove_others = remove_others
@@ -162,6 +164,7 @@ class WarmUp:
     def _take_own(self, owners: Mapping[str, int], checkpoints: Checkpoints) -> None:
         """Take over the tasks that are this container's now."""
         for task in owned_by(self._container, owners) - self._have:
+            self._check(task, checkpoints.get(task, Checkpoint()))
             setup = self._setup(task)
             restored, _ = self._restorer.restore([setup], checkpoints)
             self._have.add(task)
@@ -181,6 +184,9 @@ class WarmUp:
             self._last_took = float("inf")  # of what is new all is to be restored
         self._wanted = wanted
         known = {task: _known(task, parts, checkpoints) for task, parts in sources.items()}
+        for task, parts in sources.items():
+            for part in parts:
+                self._check(part, checkpoints.get(part, Checkpoint()))
         behind = [task for task in sorted(wanted) if self._restored.get(task) != known[task]]
         self._resting_restorer.restore([self._setup(task) for task in behind], known)
         self._restored |= known
