@@ -78,10 +78,10 @@ class Upgraded:
         self.write("v1")
         self._write([(key.encode(), f"{key} fill".encode(), 1_000, ()) for key in FILLED])
 
-    def write(self, version: str, *change: str) -> None:
+    def write(self, version: str, change: tuple[str, str] = ("", "")) -> None:
         """Let those that start from now on have this version, and maybe a `change`: text, and what it becomes."""
         program = PROGRAM.replace("NAME", self.yard.name).replace('"v1"', f'"{version}"')
-        self.yard.target.write_text(program.replace(*change) if change else program)
+        self.yard.target.write_text(program.replace(*change))
 
     def _write(self, records: Sequence[Record]) -> None:
         writing = self.yard.system.producer().begin()
@@ -225,7 +225,7 @@ def test_a_version_that_is_refused_leaves_the_others_as_they_are(broker: Broker,
         made.start_two()
         for elasticity in ("4", "1"):
             with made.scaling("--elasticity", elasticity) as process:
-                made.write("v2", *REFUSED)
+                made.write("v2", REFUSED)
                 made.end(1)
                 for number in (1, 2):  # one that has tasks, and one that has none yet
                     made.start(number)

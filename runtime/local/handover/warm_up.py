@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from queue import SimpleQueue
 from threading import Event, Thread
 
@@ -184,9 +185,8 @@ class WarmUp:
             self._last_took = float("inf")  # of what is new all is to be restored
         self._wanted = wanted
         known = {task: _known(task, parts, checkpoints) for task, parts in sources.items()}
-        for task, parts in sources.items():
-            for part in parts:
-                self._check(part, checkpoints.get(part, Checkpoint()))
+        for part in sorted({*chain.from_iterable(sources.values())}):
+            self._check(part, checkpoints.get(part, Checkpoint()))
         behind = [task for task in sorted(wanted) if self._restored.get(task) != known[task]]
         self._resting_restorer.restore([self._setup(task) for task in behind], known)
         self._restored |= known
