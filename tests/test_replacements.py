@@ -15,6 +15,7 @@ SHORTER, SMALLER = "waits that are shorter than a user's", "pieces so small that
 REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "command_line/test_reset.py": ("", SHORTER),
     "examples/conftest.py": ("one Spark session for all examples", ""),
+    "faults/test_handovers_on_kafka.py": ("no objects are frozen, as in a process of one container", ""),
     "faults/test_restores.py": ("notes when a changelog is read", ""),
     "kafka/test_autosizing.py": ("", SHORTER),
     "kafka/test_input_topics.py": ("", SHORTER),

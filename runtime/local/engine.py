@@ -151,7 +151,7 @@ def change_elasticity(
         run(before, system, settings, until, None, container_id=ContainerId(ends={**ends}), machine=machine)
         caught_up = machine.clock() - since
 
-    rescale(before, plan, system, settings, catch_up)
+    rescale(before, plan, system, settings, catch_up, machine)
     seconds = machine.clock() - began - caught_up
     changes = [
         f"stage {new.name!r} from {old.elasticity} to {new.elasticity}" for old, new in changed_stages(before, plan)

@@ -21,6 +21,7 @@ from ..kernel.key_buckets import bucket_of
 from ..kernel.state_backend import Change
 from ..kernel.state_keys import is_of_all_keys, key_of_record
 from ..preflight.state_compatibility import reset_command
+from ..process.machine import THIS_MACHINE, Machine
 from ..state.contract import TaskStore
 from ..systems.contract import ProducingSystem, PublishingSystem, StreamPartition, System
 from ..systems.provisioning import bootstrap_streams, table_streams
@@ -61,7 +62,9 @@ def refuse_other_elasticity(plan: Plan, stored: Checkpoints) -> None:
         raise PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
 
 
-def rescale(before: Plan, plan: Plan, system: System, settings: Settings, catch_up: CatchUp) -> None:
+def rescale(
+    before: Plan, plan: Plan, system: System, settings: Settings, catch_up: CatchUp, machine: Machine = THIS_MACHINE
+) -> None:
     """Give the tasks of a pipeline the elasticity of the plan; `before` is the plan with the one that they have.
     `catch_up` runs tasks that have to come equally far before they are merged.
 
@@ -72,7 +75,7 @@ def rescale(before: Plan, plan: Plan, system: System, settings: Settings, catch_
     if ended or not _can_merge(before, plan, system, stored):
         # Where some have reached an end of input, the others reach it, too.
         catch_up(before, _offsets_to_meet(before, system, stored), "end" if ended else "caught-up")
-    with no_containers(plan.name, system):
+    with no_containers(plan.name, system, machine):
         if not isinstance(system, ProducingSystem):
             # Before checkpoints are read: a crash may have left a last commit in a store alone.
             _align(before, plan, cast("PublishingSystem", system), settings)

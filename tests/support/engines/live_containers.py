@@ -8,11 +8,13 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from itertools import count as counter
+from shutil import rmtree
 from typing import Any
 from unittest.mock import patch
 
 from msgspec import structs
 
+from engines.namespaces import Namespace
 from engines.sending import ProducingSystem
 from fluvial.dsl import Pipeline, SystemProblem, count, unbounded
 from fluvial.planner import Settings
@@ -23,6 +25,7 @@ from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local import engine, open_tasks
 from fluvial.runtime.local.background_work import run_steps_in_threads
 from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
+from fluvial.runtime.local.checkpoints.rescaled import plan_before
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.coordination.assignments import Assignment, CoordinatorState, scaled
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
@@ -32,12 +35,15 @@ from fluvial.runtime.local.handover.fail_over import fail_over
 from fluvial.runtime.local.handover.owners import owners_of, unsettled
 from fluvial.runtime.local.handover.run_plan import plan_of_run
 from fluvial.runtime.local.handover.warm_up import WarmUp
+from fluvial.runtime.local.stores.task_stores import state_folder
 from fluvial.runtime.preflight import input_streams
 from fluvial.runtime.process.machine import THIS_MACHINE, Machine
 from fluvial.runtime.systems import end_offsets
 
 QUIET_TURNS = 25
 """So many turns of all containers in which nothing moves mean that nothing is left to do."""
+PATIENT_QUIET_TURNS = 6
+"""So many do where containers wait in each turn for what is on its way."""
 MOST_TURNS = 20_000
 MOST_TURNS_TO_HEAR = 50
 
@@ -50,6 +56,11 @@ def counting() -> Pipeline:
     return pipeline
 
 
+def in_haste(times: float = 10.0) -> Machine:
+    """A machine whose clock goes so many times as fast, for systems that take time."""
+    return replace(THIS_MACHINE, clock=lambda: THIS_MACHINE.clock() * times)
+
+
 def rushing() -> Machine:
     """A machine on which every look at the clock is a minute later: whatever is done at times is done at each turn."""
     looks = counter()
@@ -59,8 +70,19 @@ def rushing() -> Machine:
 class LiveContainers:
     """Containers of a run until it is stopped. With 0 of them no run has begun yet."""
 
-    def __init__(self, system: ProducingSystem, pipeline: Pipeline, containers: int, settings: Settings) -> None:
+    def __init__(
+        self,
+        system: ProducingSystem | Namespace,
+        pipeline: Pipeline,
+        containers: int,
+        settings: Settings,
+        machine: Callable[[], Machine] = rushing,
+        patience: float = 0.0,
+    ) -> None:
+        """In each turn a container waits so many seconds for records: its `patience`."""
         self.system = system
+        self._machine, self._patience = machine, patience
+        self._quiet_turns = QUIET_TURNS if patience == 0.0 else PATIENT_QUIET_TURNS
         self.pipeline = pipeline
         self.settings = structs.replace(settings, commit_interval=timedelta(0), stall_timeout=timedelta(days=9_999))
         self.plan: Plan = checked_plan(pipeline, system, self.settings)
@@ -75,11 +97,12 @@ class LiveContainers:
         """Those that were taken for dead: what they write is refused, and they die of that."""
 
     def machine(self) -> Machine:
-        """A machine that rushes, with the time of day that the test has."""
-        return replace(rushing(), wall=self.wall)
+        """A machine for one container, with the time of day that the test has."""
+        return replace(self._machine(), wall=self.wall)
 
     def grow(self, stream: str, partitions: int) -> None:
         """Give an input more partitions; those that are alive hear of it."""
+        assert isinstance(self.system, ProducingSystem)
         self.system.grow(stream, partitions)
         self.grown = True
         for _ in range(MOST_TURNS_TO_HEAR):
@@ -134,6 +157,56 @@ class LiveContainers:
                 task.close()
             stack.close()
 
+    def stop(self, number: int) -> None:
+        """Let a container end as one that is asked to stop: it waits for its calls, and commits."""
+        if number in self.alive and number not in self.standing:
+            container, _, loop = self.alive[number]
+            try:
+                loop.run(container._finish())
+            except SystemProblem:
+                if number not in self.suspected:
+                    raise
+        self.kill(number)
+
+    def commit(self, number: int) -> None:
+        """Let a container commit what need not wait for calls."""
+        if number in self.alive and number not in self.standing:
+            self._survive(number, self.alive[number][0].commit_ready)
+
+    def commit_every(self, interval: timedelta) -> None:
+        """Let containers commit so often from now on, those that are alive too."""
+        self.settings = structs.replace(self.settings, commit_interval=interval)
+        for container, _, _ in self.alive.values():
+            container._interval = interval.total_seconds()
+            container._next_commit = {task: container._clock() + container._interval for task in container._next_commit}
+
+    def begin_again(self, containers: int, elasticity: int, *, stops: bool) -> None:
+        """End the run, by a stop or a crash of all its containers, and begin one with so many of another elasticity.
+        Tasks that cannot be merged yet keep theirs, as a user would have to let them."""
+        for number in [*self.alive]:
+            if stops:
+                self.stop(number)
+            else:
+                self.kill(number)
+        self.suspected.clear()
+        try:
+            self._change(elasticity)
+        except SystemProblem as problem:
+            if "cannot be merged" not in str(problem):
+                raise
+            before = plan_before(self.plan, checkpoints_in(self.system, self.plan.name))
+            self._change({stage: tasks.elasticity for stage, tasks in stages_of(before).items()})
+        self.containers = containers
+        self.run = begin_run(self.plan, self.system, containers, "stopped")
+        for number in range(containers):
+            self.start(number)
+
+    def _change(self, elasticity: int | dict[str, int]) -> None:
+        """Let the tasks have another elasticity, while no container runs."""
+        self.settings = structs.replace(self.settings, elasticity=elasticity)
+        self.plan = checked_plan(self.pipeline, self.system, self.settings)
+        engine.change_elasticity(self.plan, self.system, self.settings, "stopped", self.machine())
+
     def is_moving(self, number: int) -> bool:
         """Whether a container waits for tasks to be where they are to be."""
         moves = self.alive[number][0]._moves
@@ -145,10 +218,14 @@ class LiveContainers:
 
     def lose_store(self, number: int) -> None:
         """Lose the stores of a container that is dead."""
-        if number not in self.alive:
+        if number in self.alive:
+            return
+        if isinstance(self.system, ProducingSystem):
             gone = [name for name in self.system.stores if name.startswith(f"{number}:")]
             for name in gone:
                 del self.system.stores[name]
+        elif (folder := state_folder(self.plan, self.system, self.settings, number)) is not None:
+            rmtree(folder, ignore_errors=True)
 
     def turn(self, number: int) -> bool:
         """Let a container take a turn; whether it had anything to do. One that is over has ended, and is started again
@@ -160,8 +237,12 @@ class LiveContainers:
             if number < self.containers:
                 self.start(number)
             return False
+        return self._survive(number, lambda: loop.run(_turn(container, self._patience)))
+
+    def _survive(self, number: int, work: Callable[[], bool]) -> bool:
+        """Let a container work. One that was taken for dead dies of it."""
         try:
-            return loop.run(_turn(container))
+            return work()
         except SystemProblem:
             if number not in self.suspected:
                 raise
@@ -223,10 +304,12 @@ class LiveContainers:
         quiet = 0
         for _ in range(MOST_TURNS):
             moved = [self.turn(number) for number in sorted(self.alive)]
-            quiet = 0 if any(moved) or not self.settled else quiet + 1
-            if quiet > QUIET_TURNS:
-                break
-        assert quiet > QUIET_TURNS, "it never came to rest"
+            quiet = 0 if any(moved) else quiet + 1
+            if quiet > self._quiet_turns:
+                if self.settled:
+                    return
+                quiet = 0
+        raise AssertionError("it never came to rest")
 
     def close(self) -> None:
         """Let all containers die."""
@@ -234,9 +317,9 @@ class LiveContainers:
             self.kill(number)
 
 
-async def _turn(container: Container) -> bool:
+async def _turn(container: Container, patience: float) -> bool:
     """A turn, and what calls do meanwhile."""
-    moved = await run_steps_in_threads(container._turn(0.0), container._calling)
+    moved = await run_steps_in_threads(container._turn(patience), container._calling)
     for _ in range(3):
         await asyncio.sleep(0)
     return moved or container._calling()
