@@ -221,6 +221,10 @@ large-state: setup broker-jars ## fill a window and a join with ten million keys
 large-state-on-spark: setup broker-jars spark-jars ## fill a window with ten million keys on Spark, and touch few of them
 	$(BIN)/python -m benchmarks.large_state_on_spark $(LARGE_STATE)
 
+.PHONY: bench-elasticity
+bench-elasticity: setup broker-jars ## measure elasticity, moves of state, standbys and the autosizer on a Kafka broker; an hour
+	$(BIN)/python -m benchmarks.elasticity $(ELASTICITY)
+
 .PHONY: bench-serdes
 bench-serdes: setup ## measure what Avro costs beside JSON, record for record; half a minute
 	$(BIN)/python -m benchmarks.serdes

@@ -58,9 +58,13 @@ class Running:
         """What it has noted so far."""
         return Notes.of(self.job)
 
+    def said(self) -> list[str]:
+        """The lines that it has said so far."""
+        return self._output.read_text(errors="replace").splitlines()
+
     def tail(self) -> str:
         """The end of what it has said."""
-        return "\n".join(self._output.read_text(errors="replace").splitlines()[-_LINES:])
+        return "\n".join(self.said()[-_LINES:])
 
     def end(self) -> None:
         """Let it end well, as hard as needed where it does not; whatever it has started ends with it."""

@@ -32,11 +32,13 @@ class Topics:
         self._quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": address, "log_level": 0}
         self._admin = AdminClient(self._quiet)
         self._consumer = Consumer({**self._quiet, "group.id": "benchmarks", "enable.auto.commit": False})
+        self._partitions: dict[str, int] = {}
 
-    def create(self, topic: str, **config: str) -> None:
+    def create(self, topic: str, partitions: int = PARTITIONS, /, **config: str) -> None:
         """Make a topic; settings are written with `_` for `.`."""
         settings = _FOREVER | {name.replace("_", "."): value for name, value in config.items()}
-        self._admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=settings)])[topic].result()
+        self._admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result()
+        self._partitions[topic] = partitions
         self.ends(topic)
 
     def names(self) -> set[str]:
@@ -66,7 +68,8 @@ class Topics:
                 self._admin = AdminClient(self._quiet)
 
     def _ends(self, topic: str) -> list[int]:
-        places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+        partitions = self._partitions.get(topic, PARTITIONS)
+        places = [TopicPartition(topic, partition) for partition in range(partitions)]
         latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = self._admin.list_offsets(dict.fromkeys(places, latest), request_timeout=_SECONDS)
         return [asked[place].result().offset for place in places]

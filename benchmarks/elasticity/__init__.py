@@ -1,0 +1,1 @@
+"""What elasticity, standbys and the autosizer give, measured: `python -m benchmarks.elasticity`."""
