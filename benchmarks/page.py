@@ -19,7 +19,8 @@ README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "images" / "performance.svg"
 _SUMMARY = {"W1": "filter and map", "W2": "counts per minute", "W4": "sessions", "W6": "joins"}
 """The workloads that the README shows, by their titles there."""
-_BEGIN, _END = "<!-- figures: written by make bench -->\n", "<!-- end of figures -->\n"
+_MAKER = "make bench"
+_BEGIN, _END = "<!-- figures: written by {} -->\n", "<!-- end of figures -->\n"
 
 
 def table(found: Results) -> Table:
@@ -65,15 +66,21 @@ def _output(run: Run) -> str:
 def publish(found: Results) -> None:
     """Write the figures into the documentation and the README."""
     for page, text in ((PAGE, figures(found)), (README, summary(found))):
-        before, _, rest = page.read_text(encoding="utf-8").partition(_BEGIN)
-        after = rest.partition(_END)[2]
-        page.write_text(before + _BEGIN + text + _END + after, encoding="utf-8")
+        write_figures(page, text)
     PICTURE.write_text(picture(found), encoding="utf-8")
+
+
+def write_figures(page: Path, text: str, maker: str = _MAKER) -> None:
+    """Write figures into their place in a page, which names what has made them."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(_BEGIN.format(maker))
+    if not begin:
+        raise ValueError(f"{page} has no place for figures: a line {_BEGIN.format(maker).strip()}, and its end")
+    page.write_text(before + begin + text + _END + rest.partition(_END)[2], encoding="utf-8")
 
 
 def published(page: Path) -> str:
     """The figures that are in a page."""
-    return page.read_text(encoding="utf-8").partition(_BEGIN)[2].partition(_END)[0]
+    return page.read_text(encoding="utf-8").partition(_BEGIN.format(_MAKER))[2].partition(_END)[0]
 
 
 def summary(found: Results) -> str:

@@ -5,21 +5,32 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from benchmarks.__main__ import FOLDER, serving
+from benchmarks.elasticity.goals import Judged
 from benchmarks.elasticity.measurements import MEASUREMENTS, Measurement
+from benchmarks.elasticity.page import figures
 from benchmarks.elasticity.programs import tell
+from benchmarks.page import write_figures
 from benchmarks.results import save
 from benchmarks.topics import Topics
 from kafka.broker_jars import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
+PAGE = ROOT / "docs" / "guide" / "elasticity.md"
+MAKER = "make bench-elasticity"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure; 0 if all outputs were correct."""
     given = _parser().parse_args(arguments)
     chosen = [MEASUREMENTS[name] for name in given.names or MEASUREMENTS]
+    if given.publish:
+        kept = {one.name: msgspec.json.decode(one.file(given.results).read_bytes(), type=Judged) for one in chosen}
+        write_figures(PAGE, figures(kept), MAKER)
+        return 0
     if given.drawing:
         for one in chosen:
             _draw(one, given.results, given.images)
@@ -55,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", choices=[*MEASUREMENTS, []], metavar="NAME", help=", ".join(MEASUREMENTS))
     parser.add_argument("--small", action="store_true", help="try it out with small sizes; the figures say nothing")
     parser.add_argument("--drawing", action="store_true", help="only draw what was found last")
+    parser.add_argument("--publish", action="store_true", help="only write what was found last into the documentation")
     parser.add_argument("--broker", type=Path, default=FOLDER, metavar="DIR", help="where the broker keeps its data")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help="where to save the figures")
     parser.add_argument("--images", type=Path, default=IMAGES, metavar="DIR", help="where to save the pictures")

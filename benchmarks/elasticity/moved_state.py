@@ -35,7 +35,7 @@ class Size(Struct, frozen=True, kw_only=True):
     quiet: float
 
 
-FULL, SMALL = Size(keys=1_000_000, rounds=5, quiet=20.0), Size(keys=4_000, rounds=1, quiet=3.0)
+FULL, SMALL = Size(keys=1_000_000, rounds=5, quiet=15.0), Size(keys=4_000, rounds=1, quiet=3.0)
 
 
 class Change(Struct, frozen=True, kw_only=True):
