@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import get_args
 
 from hypothesis import strategies as st
 from msgspec import structs
@@ -27,7 +28,7 @@ from engines.namespaces import Namespace
 from engines.sending import ProducingSystem, stores_of
 from engines.targets import append, outputs_of, with_remote_rows
 from fluvial.planner import Settings
-from fluvial.planner.settings import Guarantee
+from fluvial.planner.settings import Grouping, Guarantee
 from fluvial.runtime import run
 from fluvial.runtime.process.machine import Machine
 from generators.building import build
@@ -50,6 +51,7 @@ class Story:
     pieces: Pieces
     guarantee: Guarantee
     elasticity: int
+    group_by: Grouping
     commits_at_each_turn: bool
     acts: Sequence[Act]
 
@@ -86,6 +88,7 @@ def stories(
         pieces=draw(pieces_of(case.inputs, case.first)),
         guarantee=guarantee,
         elasticity=draw(ELASTICITY),
+        group_by=draw(st.sampled_from(get_args(Grouping))),
         commits_at_each_turn=draw(st.booleans()),
         acts=draw(st.lists(ACTS, min_size=least, max_size=most)),
     )
@@ -97,7 +100,11 @@ def written(system: ProducingSystem | Namespace, story: Story, on: Surroundings)
     from is there before they start."""
     pipeline, feed = build(story.case.description), _Feed(system, story)
     settings = Settings(
-        guarantee=story.guarantee, cached_entries=2, elasticity=story.elasticity, state_dir=on.state_dir
+        guarantee=story.guarantee,
+        cached_entries=2,
+        elasticity=story.elasticity,
+        group_by=story.group_by,
+        state_dir=on.state_dir,
     )
     with closing(LiveContainers(system, pipeline, FIRST, settings, on.machine, on.patience)) as containers:
         if not story.commits_at_each_turn:
