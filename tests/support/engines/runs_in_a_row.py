@@ -60,6 +60,12 @@ def local_log(_: Any) -> Iterator[tuple[System, RunPipeline]]:
 
 
 @contextmanager
+def split_in_4(request: Any) -> Iterator[tuple[System, RunPipeline]]:
+    with local_log(request) as (system, run_whole):
+        yield system, lambda pipeline, until, settings: run_whole(pipeline, until, replace(settings, elasticity=4))
+
+
+@contextmanager
 def local_kafka(request: Any) -> Iterator[tuple[System, RunPipeline]]:
     system = namespace(request.getfixturevalue("broker"))
     with TemporaryDirectory() as folder:
@@ -97,7 +103,13 @@ def spark_kafka(request: Any) -> Iterator[tuple[System, RunPipeline]]:
         yield space, run_apart
 
 
-TARGETS = {"local-log": local_log, "local-kafka": local_kafka, "spark-log": spark_log, "spark-kafka": spark_kafka}
+TARGETS = {
+    "local-log": local_log,
+    "local-log-split-in-4": split_in_4,
+    "local-kafka": local_kafka,
+    "spark-log": spark_log,
+    "spark-kafka": spark_kafka,
+}
 
 
 USUAL_ON_SPARK = 1
