@@ -1,21 +1,32 @@
 """Topics that get more partitions while a pipeline reads them: messages of a key keep their order, all of them count,
 and windows are those of a topic that has not grown."""
 
+import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import timedelta
-from typing import NamedTuple
 
 import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from engines.container_acts import COMMIT, NEW_RUN, ONE_CONTAINER, SCALE, SPLIT, Act, act, perform
 from engines.live_containers import LiveContainers, in_one_thread
 from engines.sending import ProducingSystem, stores_of
 from engines.targets import PATIENT, contents
-from fluvial.dsl import Pipeline, count, tumbling
+from fluvial.dsl import (
+    Context,
+    KeyedProcessor,
+    MapState,
+    Message,
+    Pipeline,
+    Timer,
+    count,
+    session,
+    tumbling,
+)
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
@@ -23,7 +34,7 @@ from fluvial.runtime.systems.partitioner import partition_for
 from generators.counters import Counter as CountOfKey
 from generators.how_many import examples
 
-MANY = settings(max_examples=examples(200), deadline=None, suppress_health_check=PATIENT)
+MANY = settings(max_examples=examples(100), deadline=None, suppress_health_check=PATIENT)
 PRODUCERS = 2
 BEGAN, MOST = 2, 8
 """The partitions that the topic has at first, and in the end at most."""
@@ -35,32 +46,20 @@ def key_of(partition: int) -> str:
 
 
 KEYS = [key_of(partition) for partition in range(MOST)]
-AGE, STEP, WINDOW = 10_000, 1_000, 7_000
-"""How long producers may not have heard of new partitions, what is between two messages, and the length of a window, in
-ms."""
-
-
-class Act(NamedTuple):
-    """What happens: a message is sent, a container takes turns, dies, loses its stores, is started, joins by its number
-    alone, or is taken for dead; there are to be so many containers, or key buckets; the topic grows, a producer hears
-    of it, or time passes."""
-
-    kind: str
-    number: int
+AGE, STEP, WINDOW, SESSION = 10_000, 1_000, 7_000, 5_000
+"""How long producers may not have heard of new partitions, what is between two messages, the length of a window, and
+the gap that ends a session, in ms."""
 
 
 CALM = [
-    *[st.builds(Act, st.just("send"), st.integers(0, MOST - 1))] * 4,
-    *[st.builds(Act, st.just("turn"), st.integers(0, 1))] * 3,
-    *[st.builds(Act, st.just("hear"), st.integers(0, PRODUCERS - 1))] * 2,
-    st.builds(Act, st.just("wait"), st.sampled_from([AGE // 4, AGE])),
+    *[act("send", st.integers(0, MOST - 1))] * 4,
+    *[act("turn", st.integers(0, 1))] * 3,
+    *[act("hear", st.integers(0, PRODUCERS - 1))] * 2,
+    act("wait", st.sampled_from([AGE // 4, AGE])),
 ]
-WILD = [
-    st.builds(Act, st.sampled_from(["start", "join", "kill", "lose", "suspect"]), st.integers(0, 3)),
-    st.builds(Act, st.just("scale"), st.integers(1, 4)),
-    st.builds(Act, st.just("split"), st.sampled_from([1, 2, 4])),
-]
-GROWN = st.builds(lambda factor: [Act("wait", AGE), Act("grow", factor)], st.sampled_from([2, 4]))
+WILD = [ONE_CONTAINER, COMMIT, SCALE, SPLIT, NEW_RUN]
+"""Beside what happens to containers: a message is sent, the topic grows, a producer hears of it, or time passes."""
+GROWN = st.sampled_from([2, 4]).map(lambda factor: [Act("wait", AGE), Act("grow", factor)])
 SOME, MORE = st.lists(st.one_of(*CALM, *WILD), max_size=12), st.lists(st.one_of(*CALM), min_size=4, max_size=24)
 ACTS = st.builds(lambda *parts: [act for part in parts for act in part], SOME, GROWN, MORE, SOME, GROWN, MORE, SOME)
 """The topic grows, and grows again unless it has the most partitions already."""
@@ -87,15 +86,40 @@ def last(number: str) -> str:
     return number[-1]
 
 
+async def called(number: str) -> list[str]:
+    await asyncio.sleep(0)
+    return [number]
+
+
+class Reminding(KeyedProcessor[str, str, str]):
+    """Says the number of each message once the time of the next one is there."""
+
+    waiting = MapState(int, str)
+
+    def on_message(self, message: Message[str], context: Context[str]) -> None:
+        self.waiting[message.timestamp + STEP] = message.value
+        context.timers.set(message.value, message.timestamp + STEP)
+
+    def on_timer(self, timer: Timer, context: Context[str]) -> Iterator[str]:  # noqa: ARG002
+        yield self.waiting.pop(timer.time)
+
+
 def pipeline_of() -> Pipeline:
-    """Copies and numbers the messages of each key, joins them with a table, and counts them by key and behind a
-    border."""
+    """Copies and numbers the messages of each key, joins them with a table and a stream, calls with them, reminds of
+    them, counts them by key and behind a border, in windows and sessions, and tells all tasks of them."""
     pipeline, length = Pipeline("p"), timedelta(milliseconds=WINDOW)
     names = pipeline.table("names", key=str, value=str)
     sent = pipeline.stream("in", key=str, value=str)
     sent.send_to("copies")
     sent.process(CountOfKey(), id="of-key").send_to("numbers")
     sent.join(names, joined, id="named").send_to("named")
+    sent.async_flat_map(called, id="calls").send_to("called")
+    sent.process(Reminding(), id="reminders").send_to("reminders")
+    replies = pipeline.stream("replies", key=str, value=str)
+    sent.join(replies, joined, id="pairs", within=timedelta(milliseconds=STEP // 2)).send_to("pairs")
+    together = sent.window(session(timedelta(milliseconds=SESSION)), count(), id="s")
+    together.map(lambda pane: [pane.key, pane.window.start, pane.value]).send_to("sessions")
+    sent.broadcast(id="all", value=str).send_to("told", value=str)
     counted = sent.window(tumbling(length), count(), id="n")
     counted.map(lambda pane: [pane.key, pane.window.start, pane.value]).send_to("counts")
     by_last = sent.partition_by(last, id="by", key_type=str).window(tumbling(length), count(), id="m")
@@ -111,6 +135,7 @@ class World:
         self.system.metadata_ms, self.system.batch = AGE, 2
         self.system.admin().create("in", BEGAN)
         self.system.admin().create("names", BEGAN)
+        self.system.admin().create("replies", BEGAN)  # which never grows
         writing = self.system.producer().begin()
         for key in KEYS:
             writing.append("names", partition_for(key.encode(), BEGAN), [(key.encode(), key.upper().encode(), 0, ())])
@@ -124,34 +149,18 @@ class World:
         self.heard = [BEGAN] * PRODUCERS
         self.sent: list[tuple[str, int]] = []
 
-    def act(self, kind: str, number: int) -> None:
-        containers = self.containers
+    def act(self, what: Act) -> None:
+        kind, number, _ = what
         if kind == "send":
             self.send(KEYS[number])
-        elif kind == "turn":
-            containers.turn(number)
-        elif kind == "start":
-            if number < containers.containers:
-                containers.start(number)
-        elif kind == "join":
-            containers.join(number)
-        elif kind == "kill":
-            containers.kill(number)
-        elif kind == "lose":
-            containers.lose_store(number)
-        elif kind == "suspect":
-            if {*range(containers.containers)} & containers.alive.keys() - {number}:
-                containers.suspect(number)
-        elif kind == "split":
-            containers.scale(containers.containers, elasticity=number)
-        elif kind == "scale":
-            containers.scale(number)
         elif kind == "grow":
             self.grow(number)
         elif kind == "hear":
             self.heard[number] = self.partitions
-        else:
+        elif kind == "wait":
             self.wait(number)
+        else:
+            perform(self.containers, what)
 
     def send(self, key: str) -> None:
         """Send a message by the producer of its key, to the partition where that takes it to belong."""
@@ -160,7 +169,9 @@ class World:
         self.sent.append((key, number))
         writing = self.system.producer().begin()
         place = partition_for(key.encode(), self.heard[producer])
-        writing.append("in", place, [(key.encode(), b"%d" % number, number * STEP, ())])
+        record = (key.encode(), b"%d" % number, number * STEP, ())
+        writing.append("in", place, [record])
+        writing.append("replies", partition_for(key.encode(), BEGAN), [record])
         writing.commit()
 
     def grow(self, factor: int) -> None:
@@ -205,14 +216,27 @@ def windows(messages: Sequence[tuple[str, int]]) -> Counter[tuple[str, int, int]
     return Counter((key, start, number) for (key, start), number in counts.items())
 
 
+def sessions(messages: Sequence[tuple[str, int]]) -> Counter[tuple[str, int, int]]:
+    """The sessions of messages of each key, in order."""
+    found: list[tuple[str, int, int]] = []
+    for key in KEYS:
+        last = None
+        for time in (number * STEP for name, number in messages if name == key):
+            if last is None or time - last > SESSION:
+                found.append((key, time, 0))
+            found[-1] = (*found[-1][:2], found[-1][2] + 1)
+            last = time
+    return Counter(found)
+
+
 def world_of(acts: Sequence[Act], guarantee: Guarantee, elasticity: int) -> World:
     """What there is after these acts, and a run to the end."""
     world = World(guarantee, elasticity)
     with in_one_thread(world.system), closing(world.containers):
         for number in range(2):
             world.containers.start(number)
-        for kind, number in acts:
-            world.act(kind, number)
+        for one in acts:
+            world.act(one)
         world.finish()
     return world
 
@@ -230,6 +254,11 @@ def test_under_exactly_once_a_topic_that_grows_is_read_as_one_that_does_not() ->
         assert world.by_key("copies") == sent
         assert world.by_key("numbers") == {key: [str(n + 1) for n in range(len(all))] for key, all in sent.items()}
         assert world.by_key("named") == {key: [f"{n} {key.upper()}" for n in all] for key, all in sent.items()}
+        assert world.by_key("called") == sent
+        assert world.by_key("reminders") == sent
+        assert world.by_key("pairs") == {key: [f"{n} {n}" for n in all] for key, all in sent.items()}
+        assert world.by_key("told") == {key: [*all] for key, all in sent.items()}
+        assert world.panes("sessions") == sessions(world.sent)
         assert world.panes("counts") == windows(world.sent)
         assert world.panes("sums") == windows([(str(number)[-1], number) for _, number in world.sent])
 
@@ -247,5 +276,10 @@ def test_under_at_least_once_nothing_is_lost_and_each_key_keeps_its_order() -> N
             sent = [str(number) for name, number in world.sent if name == key]
             assert [*dict.fromkeys(copies[key])] == sent  # what is repeated was there before, in this order
         assert {*world.panes("counts")} == {*windows(world.sent)}
+        assert {*world.panes("sessions")} == {*sessions(world.sent)}
+        for stream in ("called", "reminders", "pairs", "told"):
+            assert {value.split()[0] for all in world.by_key(stream).values() for value in all} == {
+                str(number) for _, number in world.sent
+            }
 
     check()

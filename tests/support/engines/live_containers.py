@@ -80,7 +80,7 @@ class LiveContainers:
         patience: float = 0.0,
     ) -> None:
         """In each turn a container waits so many seconds for records: its `patience`."""
-        self.system = system
+        self.system: Any = system  # tests look into those in memory
         self._machine, self._patience = machine, patience
         self._quiet_turns = QUIET_TURNS if patience == 0.0 else PATIENT_QUIET_TURNS
         self.pipeline = pipeline
@@ -102,7 +102,6 @@ class LiveContainers:
 
     def grow(self, stream: str, partitions: int) -> None:
         """Give an input more partitions; those that are alive hear of it."""
-        assert isinstance(self.system, ProducingSystem)
         self.system.grow(stream, partitions)
         self.grown = True
         for _ in range(MOST_TURNS_TO_HEAR):
@@ -254,7 +253,11 @@ class LiveContainers:
     def suspect(self, number: int) -> None:
         """Let others take a container for dead, which it may be or not, and take its tasks over."""
         others = self.alive.keys() - {number}
-        if self.run and fail_over(self.plan, self.system, self._assignment().run, number, others, 1, self.machine()):
+        if not self.run:
+            return
+        taken = fail_over(self.plan, self.system, self._assignment().run, number, others, 1, self.machine())
+        # One that has no tasks yet is gone, too, where it was to get some.
+        if taken or number in Coordinator(self.system, self.plan.name, self.machine()).read()[0].gone:
             self.suspected.add(number)
 
     def scale(self, containers: int, elasticity: int | None = None) -> None:
