@@ -135,17 +135,22 @@ test-quick: setup bytecode ## run the tests that need neither Spark nor Kafka no
 
 AT_LENGTH := $(BIN)/python -u -m pytest --long -rP
 OUTAGES := tests/faults/test_outages_of_the_broker.py
-FAULT_LANES := faults-outages faults-deaths faults-searches faults-on-spark
+HANDOVERS := tests/faults/test_handovers_on_kafka.py
+FAULT_LANES := faults-outages faults-deaths faults-handovers faults-searches faults-on-spark
 .PHONY: faults $(FAULT_LANES)
 faults: setup bytecode broker-jars spark-jars ## kill, lose, damage and stop all that can be, at length; takes more than an hour
-	$(MAKE) --no-print-directory --jobs 4 --keep-going $(FAULT_LANES)
+	$(MAKE) --no-print-directory --jobs 5 --keep-going $(FAULT_LANES)
 
 # Most of the time these wait, for brokers to come back and for what has died to be noticed.
 faults-outages:
 	$(AT_LENGTH) $(OUTAGES) 2>&1 | sed -u 's/^/outages  | /'
 
 faults-deaths:
-	$(AT_LENGTH) -m "not spark" tests/faults --ignore $(OUTAGES) 2>&1 | sed -u 's/^/deaths   | /'
+	$(AT_LENGTH) -m "not spark" tests/faults --ignore $(OUTAGES) --ignore $(HANDOVERS) 2>&1 | sed -u 's/^/deaths   | /'
+
+# A thousand runs on a broker of their own, of some seconds each.
+faults-handovers:
+	$(AT_LENGTH) $(HANDOVERS) 2>&1 | sed -u 's/^/handovers| /'
 
 faults-searches:
 	$(AT_LENGTH) -m "not spark" tests/properties tests/oracle 2>&1 | sed -u 's/^/searches | /'

@@ -11,11 +11,12 @@ from unittest.mock import patch
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import Phase, given, seed, settings
 
 from engines.live_containers import in_haste
 from engines.namespaces import Namespace
 from engines.restless_run import Story, Surroundings, check_written, stories, written
+from engines.targets import PATIENT
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime.local import engine
 from fluvial.runtime.systems import KafkaSystem
@@ -59,7 +60,7 @@ def test_readers_see_what_the_oracle_writes_whatever_happens_to_containers(
         database=None,
         deadline=None,
         derandomize=False,
-        suppress_health_check=[*HealthCheck],
+        suppress_health_check=PATIENT,
     )
     @given(stories(guarantee, get_args(Extra), acts=(3, 8), max_records=12, negative=False))
     def check(story: Story) -> None:
