@@ -78,9 +78,9 @@ def write_figures(page: Path, text: str, maker: str = _MAKER) -> None:
     page.write_text(before + begin + text + _END + rest.partition(_END)[2], encoding="utf-8")
 
 
-def published(page: Path) -> str:
+def published(page: Path, maker: str = _MAKER) -> str:
     """The figures that are in a page."""
-    return page.read_text(encoding="utf-8").partition(_BEGIN.format(_MAKER))[2].partition(_END)[0]
+    return page.read_text(encoding="utf-8").partition(_BEGIN.format(maker))[2].partition(_END)[0]
 
 
 def summary(found: Results) -> str:

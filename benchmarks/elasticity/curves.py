@@ -6,14 +6,14 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-Color = Literal["ours", "other", "plain"]
+Color = Literal["ours", "other"]
 
 _WIDTH, _LEFT, _RIGHT, _HIGH, _GAP, _TOP = 760, 64, 12, 110, 44, 24
 _STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #24292f }
 .axis { stroke: #8c959f; fill: none } .mark { stroke: #8c959f; stroke-dasharray: 3 3 } .end { text-anchor: end }
 .line { fill: none; stroke-width: 1.8 }
-.ours { stroke: #0a66c2 } .other { stroke: #c9a227 } .plain { stroke: #8c959f }
+.ours { stroke: #0a66c2 } .other { stroke: #c9a227 }
 @media (prefers-color-scheme: dark) { text { fill: #e6edf3 } }
 """
 

@@ -28,6 +28,8 @@ _EVERY = 2.0
 _SPREAD = 5
 """Samples over which rates are taken."""
 _LONGEST = 300.0
+_WARM_RATE = 20
+"""Messages per second until there is output."""
 _FOLLOWS = re.compile(r"the run has (\d+) containers? from now on")
 
 
@@ -55,8 +57,10 @@ def measured(topics: Topics, *, small: bool) -> FollowedLoad:
     noise = Noise()
     try:
         with running(program("slow", on_kafka, *_OPTIONS), "slow", topics, (source,), endless=True) as process:
-            samples = list(_samples(process, topics, source, steps))
             output = process.job.output
+            with feeding(topics, source, _WARM_RATE, _LONGEST):
+                until(process, lambda: sum(topics.ends(output)) > 0, "there is output", _LONGEST)
+            samples = list(_samples(process, topics, source, steps))
             until(process, lambda: sum(topics.ends(output)) >= sum(topics.ends(source)), "all is done", _LONGEST)
             others, said = noise.share(process.sampler), process.said()
             lost = missing(topics, source, output)

@@ -39,9 +39,9 @@ MEASUREMENTS: Mapping[str, Measurement] = {
         Measurement("containers", "one partition, one and two containers", 4, containers.measured),
         Measurement("discarding", "messages of other key buckets", 4, discarding.measured),
         Measurement(
-            "moved-state", "1 GB of state, from one container to two", 12, moved_state.measured, moved_state.picture
+            "moved-state", "1 GB of state, from one container to two", 11, moved_state.measured, moved_state.picture
         ),
-        Measurement("standbys", "containers that are killed, and that stand still", 20, standbys.measured),
+        Measurement("standbys", "containers that are killed, and that stand still", 18, standbys.measured),
         Measurement(
             "followed-load", "a load that steps up and down", 14, followed_load.measured, followed_load.picture
         ),

@@ -191,9 +191,11 @@ def picture(saved: bytes) -> str:
     begin = min(second.second for second in (*found.moved, *found.others))
     change = found.moves[0]
     marks = {change.at - begin: "scale", change.at + change.seconds - begin: "done"}
+    most = float(max(second.p99 for second in (*found.moved, *found.others)))
+    lines = "median (blue), 99 % (yellow)"
     panels = [
-        Panel("latency of tasks that move, ms: median (blue), 99 % (yellow)", _curves(found.moved, begin)),
-        Panel("latency of the other tasks, ms: median (blue), 99 % (yellow)", _curves(found.others, begin)),
+        Panel(f"latency of tasks that move, ms: {lines}", _curves(found.moved, begin), most),
+        Panel(f"latency of the other tasks, ms: {lines}", _curves(found.others, begin), most),
     ]
     return drawn("Latencies while tasks with a large state move", panels, marks)
 

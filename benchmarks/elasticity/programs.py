@@ -32,6 +32,10 @@ def on_kafka(job: Job) -> str:
     return f"kafka://{job.address}"
 
 
+class ScaleProblem(Exception):
+    """`fluvial scale` has changed nothing, or could not say what it would change."""
+
+
 def scale(process: Running, which: str, containers: int, *options: str) -> list[dict[str, object]]:
     """Give a run another number of containers; the tasks that move, or have moved."""
     job = process.job
@@ -39,7 +43,7 @@ def scale(process: Running, which: str, containers: int, *options: str) -> list[
     command = [*words, "--containers", str(containers), *options]
     done = subprocess.run(command, cwd=job.folder, env=environment(job), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"fluvial scale ended with {done.returncode}:\n{done.stderr}\n{process.tail()}")
+        raise ScaleProblem(f"fluvial scale ended with {done.returncode}:\n{done.stderr}\n{process.tail()}")
     moves: list[dict[str, object]] = json.loads(done.stdout)
     return moves
 

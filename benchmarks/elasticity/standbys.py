@@ -15,7 +15,7 @@ from benchmarks.elasticity.goals import Goal, Judged
 from benchmarks.elasticity.landings import Landing, longest_gap, problem, split
 from benchmarks.elasticity.numbers import numbering
 from benchmarks.elasticity.pipelines import Answer
-from benchmarks.elasticity.programs import answers, on_kafka, program, scale, tell, until
+from benchmarks.elasticity.programs import ScaleProblem, answers, on_kafka, program, scale, tell, until
 from benchmarks.process import Running, running
 from benchmarks.results import circumstances
 from benchmarks.sampling import Noise
@@ -190,7 +190,10 @@ def _is_even(process: Running, coordinator: Coordinator, gone: str) -> bool:
     running = [one for one in state.presences.values() if one.state == "running" and one.incarnation != gone]
     if len(running) < 2 or len(_tasks_of(state, 0)) != len(_tasks_of(state, 1)):
         return False
-    return scale(process, "counted", 2, "--dry-run") == []
+    try:
+        return scale(process, "counted", 2, "--dry-run") == []
+    except ScaleProblem:  # a container is on its way still
+        return False
 
 
 def _tasks_of(state: CoordinatorState, container: int) -> list[int]:

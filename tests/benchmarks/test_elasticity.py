@@ -21,7 +21,7 @@ from benchmarks.elasticity.page import figures
 from benchmarks.elasticity.pipelines import FILLING, Answer, Numbered
 from benchmarks.elasticity.programs import tasks_moved
 from benchmarks.elasticity.standbys import Loss
-from benchmarks.page import write_figures
+from benchmarks.page import published, write_figures
 from benchmarks.results import circumstances, save
 from benchmarks.topics import Topics
 from kafka.broker import Broker
@@ -208,6 +208,7 @@ def test_figures_are_filled_into_their_place(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- figures: written by make bench-elasticity -->\nold\n<!-- end of figures -->\nafter\n")
     write_figures(page, "new\n", "make bench-elasticity")
+    assert published(page, "make bench-elasticity") == "new\n"
     assert page.read_text().split("\n")[2:] == ["new", "<!-- end of figures -->", "after", ""]
     with pytest.raises(ValueError, match="has no place for figures"):
         write_figures(page, "new\n", "make bench")
