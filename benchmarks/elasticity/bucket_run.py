@@ -50,6 +50,11 @@ class Course(Struct, frozen=True, kw_only=True):
         seconds = self.last.processor_seconds - self.first.processor_seconds
         return seconds / (self.last.messages - self.first.messages) * 1e9
 
+    @property
+    def kept_share(self) -> float:
+        """The share of those that was kept."""
+        return (self.last.kept - self.first.kept) / (self.last.messages - self.first.messages)
+
 
 def passed(progress: Progress) -> Passed:
     """What a container tells of itself."""

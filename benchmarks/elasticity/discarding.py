@@ -132,7 +132,7 @@ def _run(topics: Topics, source: str, messages: int, buckets: int) -> Passing:
     found = Passing(
         buckets=buckets,
         nanoseconds=round(course.nanoseconds, 1),
-        kept_share=course.last.kept / course.last.messages,
+        kept_share=course.kept_share,
         noise=round(others, 2),
         problem=wrong,
     )

@@ -117,7 +117,9 @@ def test_what_is_left_of_the_time_is_that_of_messages_passed_over() -> None:
 
 def test_processor_time_counts_from_the_first_messages_on() -> None:
     first, last = Passed(kept=100, discarded=100, processor_seconds=1.0), Passed(kept=600, processor_seconds=1.002)
-    assert Course(first=first, last=last).nanoseconds == pytest.approx(5_000)
+    course = Course(first=first, last=msgspec.structs.replace(last, discarded=100))
+    assert course.nanoseconds == pytest.approx(4_000)
+    assert course.kept_share == 1.0
 
 
 def test_moves_are_judged_beside_the_quiet_time_before_them(tmp_path: Path) -> None:
