@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from ..dsl import operators as ops
 from ..dsl.errors import PlanError
 from ..dsl.pipeline import Pipeline
@@ -17,6 +19,15 @@ if TYPE_CHECKING:
 
 BY_PARTITION: Grouping = "partition"
 BY_STREAM_PARTITION: Grouping = "stream-partition"
+
+
+class OnlyInput(Struct, frozen=True, array_like=True):
+    """What a task reads whose stage is grouped by stream and partition: a partition of one stream, of so many over
+    which that is spread."""
+
+    stream: str
+    partition: int
+    spread: int
 
 
 def grouping_of(pipeline: Pipeline, stage: Sequence[ops.Operator], settings: Settings) -> Grouping:
@@ -64,6 +75,19 @@ def first_numbers(plan: "Plan", stage: str) -> Mapping[str, int]:
         firsts[name] = following
         following += plan.stream(name).spread
     return firsts
+
+
+def only_input(plan: "Plan", stage: str, number: int) -> OnlyInput | None:
+    """What the task of a number reads besides broadcasts; None where the stage is grouped by partition."""
+    planned = plan.stage(stage)
+    if planned.group_by == BY_PARTITION:
+        return None
+    for name in not_broadcast(plan.pipeline, planned.inputs):
+        spread = plan.stream(name).spread
+        if number < spread:
+            return OnlyInput(name, number, spread)
+        number -= spread
+    return None
 
 
 def check_grouping(pipeline: Pipeline, stages: Sequence[Sequence[ops.Operator]], settings: Settings) -> None:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast, get_args, overload
 
@@ -113,14 +112,17 @@ def group_by_of(given: Sequence[str]) -> Grouping | dict[str, Grouping] | None:
         raise wrong_option(option, alone[-1], "one grouping for all stages, or one for each of some", remedy)
     if alone:
         return _grouping(option, alone[0])
-    return pairs(option, given, "STAGE=GROUPING", partial(_grouping, option)) or None
+    named = pairs(option, given, "STAGE=GROUPING", str)
+    return {stage: _grouping(f"{option} {stage}=", text) for stage, text in named.items()} or None
 
 
 def _grouping(option: str, text: str) -> Grouping:
     for known in get_args(Grouping):
         if text == known:
             return cast("Grouping", known)
-    raise wrong_option(option, text, " or ".join(get_args(Grouping)), f"write {option} stream-partition")
+    separated = option if option.endswith("=") else f"{option} "
+    wrong, remedy = f"{separated}{text}", f"write {separated}stream-partition"
+    raise UsageError(explain(wrong, " or ".join(get_args(Grouping)), remedy, "the command line"))
 
 
 def elasticity_of(given: Sequence[str]) -> int | dict[str, int] | None:

@@ -1,9 +1,9 @@
 """The plan of a pipeline some of whose sources have got more partitions since it began: its tasks stay as they are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...dsl.pipeline import Pipeline
-from ...planner.grouping import BY_STREAM_PARTITION, grouping_of
+from ...planner.grouping import BY_STREAM_PARTITION, grouping_of, not_broadcast
 from ...planner.growths import fits, grown
 from ...planner.plan import Plan
 from ...planner.planner import plan_on
@@ -48,14 +48,16 @@ def _began_with(
 ) -> Iterator[tuple[str, int]]:
     """The sources that had fewer partitions as the pipeline began, and how many each had.
 
-    Checkpoints tell it, by the tasks that have read a source, which follow each other. Where not all tasks have
-    committed yet, as when containers start, those of the assignment count."""
+    Checkpoints tell it, by the tasks that have read a source. Where not all tasks have committed yet, as when
+    containers start, those of the assignment count."""
     tasks = {name: TaskId.parse(name) for name in stored}
-    by_stream: dict[str, list[int]] = {}
+    read: dict[str, int] = {}
     for name, checkpoint in stored.items():
+        if checkpoint.input is not None:
+            read[checkpoint.input.stream] = checkpoint.input.spread
+            continue
         for stream in {growth_of(input)[0] for input in checkpoint.offsets}:
-            by_stream.setdefault(stream, []).append(tasks[name].number)
-    read = {stream: max(numbers) + 1 for stream, numbers in by_stream.items()}
+            read[stream] = max(read.get(stream, 0), tasks[name].number + 1)
     sources = [source.stream for source in pipeline.sources if source.stream in existing]
     if not stored or all(existing[stream] == read.get(stream) for stream in sources):
         return
@@ -65,11 +67,9 @@ def _began_with(
         numbers = assigned.get(inputs[0])
         committed = {task.number for task in tasks.values() if task.stage == inputs[0]}
         if grouping_of(pipeline, stage, settings) == BY_STREAM_PARTITION:
-            # Of tasks that have not committed nobody knows which stream they read.
-            if numbers is None or len(committed) == numbers:
-                known = {stream: by_stream[stream] for stream in inputs if stream in by_stream and stream in sources}
-                began_with = {stream: max(these) - min(these) + 1 for stream, these in known.items()}
-                yield from ((stream, count) for stream, count in began_with.items() if count < existing[stream])
+            known = _with_rest(read, not_broadcast(pipeline, inputs), numbers)
+            began_with = {name: known[name] for name in inputs if name in sources and name in known}
+            yield from ((name, count) for name, count in began_with.items() if count < existing[name])
             continue
         for stream in (one for one in inputs if one in sources):
             began = read.get(stream) if numbers is None else read.get(stream, numbers)
@@ -77,6 +77,14 @@ def _began_with(
                 began = max(read.get(stream, 0), min(numbers, existing[stream]))
             if began is not None and began < existing[stream]:
                 yield stream, began
+
+
+def _with_rest(known: _Counts, streams: Sequence[str], numbers: int | None) -> _Counts:
+    """The partitions over which streams are spread, each over tasks of its own: those that are `known`, and of a single
+    one that is not, of which no task has committed, the rest of the numbers that the tasks of the stage have."""
+    unknown = [name for name in streams if name not in known]
+    rest = (numbers or 0) - sum(known[name] for name in streams if name in known)
+    return {**known, unknown[0]: rest} if len(unknown) == 1 and rest > 0 else known
 
 
 def _assigned_numbers(pipeline: Pipeline, system: System) -> _Counts:

@@ -9,6 +9,7 @@ from itertools import chain
 from ...dsl.errors import PlanError, SystemProblem
 from ...dsl.validation import explain
 from ...planner.border_schema import next_border_schemas
+from ...planner.grouping import only_input
 from ...planner.growths import fits, grown, places_of
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
@@ -274,6 +275,7 @@ def _setup(
         elasticity=task.elasticity,
         producer=task.bucket * stage.tasks + task.number,
         schemas={store.operator: store.schema for store in stores},
+        input=only_input(plan, stage.id, task.number),
     )
 
 

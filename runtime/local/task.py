@@ -353,6 +353,7 @@ class LocalTask:
             owner=self._successors.get(self.name, self._owner),
             bootstrapping=self.queues.bootstraps,
             holds=self._kept_holds() | self.holds.known,
+            input=self.setup.input,
         )
 
     def _kept_holds(self) -> dict[str, Hold]:

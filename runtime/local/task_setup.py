@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ...dsl.errors import SystemProblem
 from ...dsl.validation import explain
+from ...planner.grouping import OnlyInput
 from ...planner.state_schema import StateSchema
 from ..kernel.key_buckets import bucket_of
 from ..kernel.state_keys import is_of_all_keys, key_of_record
@@ -21,7 +22,7 @@ class TaskSetup:
     that has no partition for the task's number is not among them. `keeps_more` says that the
     store may hold the state of operators that are no longer in the plan. Where tasks are split by `elasticity`, the
     task has one key `bucket`; `producer` is its number among all tasks of the stage. `schemas` has the schema of the
-    state of each operator.
+    state of each operator. `input` is what it reads where its stage is grouped by stream and partition.
     """
 
     name: str
@@ -35,6 +36,7 @@ class TaskSetup:
     elasticity: int = 1
     producer: int = 0
     schemas: Mapping[str, StateSchema] = field(default_factory=dict)
+    input: OnlyInput | None = None
 
     @property
     def inputs(self) -> Sequence[str]:

@@ -7,6 +7,7 @@ from msgspec import Struct, field, json, structs
 
 from ....dsl.operators import TableOf, table_id
 from ....planner.border_schema import BorderSchema
+from ....planner.grouping import OnlyInput
 from ....planner.state_schema import StateSchema
 from ...kernel.time.position import Position
 from ...systems.contract import System
@@ -32,7 +33,7 @@ _WRITTEN = (
 the others, as they did before it was a record of its own."""
 
 
-_OPTIONAL = ("owner", "bootstrapping", "holds")
+_OPTIONAL = ("owner", "bootstrapping", "holds", "input")
 """Later ones, which are left out where they are empty."""
 
 Owner = tuple[str, int]
@@ -64,6 +65,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     - `owner`: the container that has the task now, if it has got another one in a run that was scaled.
     - `bootstrapping`: whether bootstrap streams were processed, before the other inputs.
     - `holds`: the growths of sources that are held back.
+    - `input`: what the task reads besides broadcasts, where its stage is grouped by stream and partition.
 
     A source that has grown is several inputs, each with the name of a growth (`growth_name`), here and in the position.
     """
@@ -82,6 +84,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     owner: Owner | None = None
     bootstrapping: bool = False
     holds: dict[str, Hold] = {}
+    input: OnlyInput | None = None
 
     @property
     def blank(self) -> bool:
@@ -120,7 +123,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
     """A checkpoint as JSON, with its fields in the order in which versions have added them."""
     position = {one.encode_name: getattr(checkpoint.position, one.name) for one in _FIELDS}
     values = structs.asdict(checkpoint) | position
-    # Those that came with key buckets, handovers and growths are left out where there are none.
+    # Those that came with key buckets, handovers, growths and groupings are left out where there are none.
     absent = {name for name in ("writers", *_OPTIONAL) if not values[name]}
     return json.encode({name: values[name] for name in (*_WRITTEN, *_OPTIONAL) if name not in absent})
 

@@ -8,8 +8,8 @@ from msgspec import structs
 
 from ....dsl.errors import PlanError
 from ....dsl.validation import explain
-from ....planner.grouping import first_numbers
-from ....planner.plan import Plan
+from ....planner.grouping import first_numbers, not_broadcast
+from ....planner.plan import Plan, PlannedStage
 from ....planner.state_schema import StateSchema
 from ....planner.stream_names import growth_of
 from ....planner.task_assignment import TaskId
@@ -71,28 +71,42 @@ def refuse_recreated(plan: Plan, system: System, stored: Checkpoints, reset: str
 
 
 def refuse_other_grouping(plan: Plan, stored: Checkpoints, reset: str) -> None:
-    """Raise PlanError if a task has read a stream that a task of another number is to read: the partitions of its stage
-    are grouped otherwise now, or its inputs have another order. `reset` is the command that resets the pipeline."""
-    numbers: dict[str, range] = {}
-    for stage in plan.stages:
-        for name, first in first_numbers(plan, stage.id).items():
-            numbers[name] = range(first, first + plan.stream(name).spread)
+    """Raise PlanError if a task has read a partition that a task of another number is to read: the partitions of its
+    stage are grouped otherwise now, or its inputs have another order. `reset` is the command that resets the pipeline.
+
+    So it is where tasks are split by key, write to another stage, and get another number: by that the next stage knows
+    which of them it has heard of."""
+    readers = {name: stage for stage in plan.stages for name in not_broadcast(plan.pipeline, stage.inputs)}
+    numbered = {stage.id: first_numbers(plan, stage.id) for stage in plan.stages}
     for task, checkpoint in stored.items():
-        for name in checkpoint.offsets:
-            stream, number = growth_of(name)[0], TaskId.parse(task).number
-            if number not in numbers.get(stream, range(number, number + 1)):
-                raise _grouped_otherwise(plan, task, stream, reset)
+        only, number = checkpoint.input, TaskId.parse(task).number
+        for stream in {growth_of(name)[0] for name in checkpoint.offsets} & readers.keys():
+            stage = readers[stream]
+            partition = number if only is None else only.partition
+            known = only is None or only.stream == stream
+            if not known or partition + numbered[stage.id][stream] != number:
+                raise _grouped_otherwise(plan, stage, task, stream, reset)
+        if only is not None and only.stream in readers:
+            _refuse_more_tasks(plan, readers[only.stream], task, stored, reset)
 
 
-def _grouped_otherwise(plan: Plan, task: str, stream: str, reset: str) -> PlanError:
-    stage = next(stage for stage in plan.stages if stream in stage.inputs)
-    first = first_numbers(plan, stage.id)[stream]
-    wrong = f"task {task!r} has read {stream!r}, of which partition 0 is to be read by task {first} of stage "
-    wrong += f"{stage.name!r}, grouped by {stage.group_by}: the inputs of the stage are in another order, or its "
-    wrong += "grouping has changed"
-    remedy = "go back to the group_by and the inputs of before, new ones behind those that there were; or start over: "
+def _refuse_more_tasks(plan: Plan, stage: PlannedStage, task: str, stored: Checkpoints, reset: str) -> None:
+    own = not_broadcast(plan.pipeline, stage.inputs)
+    read = {one.input.stream for one in stored.values() if one.input is not None}
+    split = TaskId.parse(task).elasticity > 1
+    between = any(plan.stream(name).kind == "intermediate" for name in stage.outputs)
+    if split and between and (missing := [name for name in own if name not in read]):
+        raise _grouped_otherwise(plan, stage, task, missing[0], reset)
+
+
+def _grouped_otherwise(plan: Plan, stage: PlannedStage, task: str, stream: str, reset: str) -> PlanError:
+    wrong = f"the tasks of stage {stage.name!r}, grouped by {stage.group_by}, are to read other partitions than their "
+    wrong += f"offsets are of, or with other numbers, as of {stream!r} by task {task!r}: its inputs have changed, or "
+    wrong += "its grouping"
+    remedy = "go back to the inputs and the group_by of before, with new inputs behind them; or let the stream be read "
+    remedy += f"from its start, on Kafka by {reset} --stream {stream}; or start over: {reset} --all"
     expected = "tasks that read the partitions that they have read before"
-    return PlanError(explain(wrong, expected, f"{remedy}{reset} --all", plan.pipeline.origin))
+    return PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
 
 
 def number_of(task: str) -> str:

@@ -7,6 +7,7 @@ from itertools import chain
 from queue import SimpleQueue
 from threading import Event, Thread
 
+from ....dsl.errors import SystemProblem
 from ....planner.task_assignment import TaskId, is_whole
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
@@ -87,7 +88,7 @@ class WarmUp:
         self._ready: frozenset[str] = frozenset()
         self._wanted: frozenset[str] = frozenset()
         self._last_took = float("inf")
-        self._next_pass = 0.0
+        self._next_pass = self._next_warning = 0.0
         restorer = partial(
             StoreRestorer, system, self._on_restore, lambda: machine.wall() / 1000, self._wait, live=True
         )
@@ -147,14 +148,14 @@ class WarmUp:
             Coordinator(self._system, self._pipeline, self._machine).write(self._presence)
             self._presence = None
         owners = owners_of(self.assignment, checkpoints)
-        self._take_own(owners, checkpoints)
+        all_read = self._take_own(owners, checkpoints)
         try:
             self._restore_next(owners, checkpoints)
         except _Stopped:
             raise
         except Exception as error:
             self._put_off(error)
-        if all_follow and not unsettled(self.assignment, owners) and self._stays_settled():
+        if all_follow and all_read and not unsettled(self.assignment, owners) and self._stays_settled():
             self._remove_others(self.assignment.tasks)
             self.settled = True
 
@@ -162,15 +163,25 @@ class WarmUp:
         """Whether each task is where the assignment wants it by all commits until now, which may not have come yet."""
         return not unsettled(self.assignment, owners_of(self.assignment, checkpoints_in(self._system, self._pipeline)))
 
-    def _take_own(self, owners: Mapping[str, int], checkpoints: Checkpoints) -> None:
-        """Take over the tasks that are this container's now."""
+    def _take_own(self, owners: Mapping[str, int], checkpoints: Checkpoints) -> bool:
+        """Take over the tasks that are this container's now. Returns whether it can read the state of all of them; what
+        it cannot read waits for this container's newer version, and ends nothing that runs here."""
+        unread: Exception | None = None
         for task in owned_by(self._container, owners) - self._have:
-            self._check(task, checkpoints.get(task, Checkpoint()))
+            try:
+                self._check(task, checkpoints.get(task, Checkpoint()))
+            except SystemProblem as problem:
+                unread = problem
+                continue
             setup = self._setup(task)
             restored, _ = self._restorer.restore([setup], checkpoints)
             self._have.add(task)
             del self._waiting[task]
             self._taken.put((setup, restored[task]))
+        if unread is not None and self._machine.clock() >= self._next_warning:
+            self._next_warning = self._machine.clock() + RETRY_SECONDS
+            _log.warning("container %d has tasks that it cannot read, which wait: %s", self._container, unread)
+        return unread is None
 
     def _restore_next(self, owners: Owners, checkpoints: Checkpoints) -> None:
         """Restore what the container is to get, and say that it is ready once little was left to restore."""

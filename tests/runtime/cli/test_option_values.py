@@ -27,7 +27,7 @@ def test_pairs_are_split_at_the_first_sign() -> None:
     ("given", "wrong"),
     [
         (["stream"], "--group-by stream"),
-        (["clicks=stream"], "--group-by stream\n"),
+        (["clicks=stream"], "--group-by clicks=stream\n"),
         (["stream-partition", "clicks=partition"], "--group-by stream-partition"),
     ],
 )

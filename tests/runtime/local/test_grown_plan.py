@@ -139,22 +139,86 @@ def max_of(one: str, other: str | None) -> str:
     return max(one, other or "")
 
 
-def test_tasks_of_one_stream_each_stay_where_both_streams_grow() -> None:
-    def merging() -> Pipeline:
-        pipeline = Pipeline("p")
-        first, second = (pipeline.stream(name, value=str, key=str) for name in ("in", "other"))
-        first.merge(second).send_to("out")
-        return pipeline
+APART = Settings(group_by="stream-partition")
 
-    apart = Settings(group_by="stream-partition")
+
+def merging(*streams: str) -> Pipeline:
+    pipeline = Pipeline("p")
+    first, *others = (pipeline.stream(name, value=str, key=str) for name in streams or ("in", "other"))
+    (first.merge(*others) if others else first).send_to("out")
+    return pipeline
+
+
+def test_tasks_of_one_stream_each_stay_where_both_streams_grow() -> None:
     system = ProducingSystem()
     write(system, {"in": [[(b"k", b"m", 0, ())], []], "other": [[(b"k", b"m", 0, ())]]})
-    run(merging(), system=system, until="end", settings=apart)
+    run(merging(), system=system, until="end", settings=APART)
     system.grow("in", 4)
     system.grow("other", 3)
     write(system, {"in": [[], [], [(b"k", b"in", 0, ())], []], "other": [[], [(b"k", b"other", 0, ())], []]})
-    plan = checked_plan(merging(), system, apart)
+    plan = checked_plan(merging(), system, APART)
     assert [plan.stage("in").tasks, *(plan.stream(name).growths for name in ("in", "other"))] == [3, 2, 3]
-    run(merging(), system=system, until="end", settings=apart)
+    run(merging(), system=system, until="end", settings=APART)
     assert sorted(value or b"" for _, value, _, _ in contents(system, "out")) == [b"in", b"m", b"m", b"other"]
     assert {*system.admin().checkpoints("p")} == {"in/0", "in/1", "in/2"}
+
+
+def ran_apart(*streams: str) -> ProducingSystem:
+    """A system on which a pipeline has read two partitions of each stream, each in a task of its own."""
+    system = ProducingSystem()
+    write(system, {name: [[(b"k", b"m", 0, ())], []] for name in streams})
+    run(merging(*streams), system=system, until="end", settings=APART)
+    return system
+
+
+def counts(system: ProducingSystem, *streams: str) -> tuple[int, list[int]]:
+    """The tasks, and over how many of them each stream is spread."""
+    plan = checked_plan(merging(*streams), system, APART)
+    return plan.stages[0].tasks, [plan.stream(name).spread for name in streams]
+
+
+def test_the_second_of_two_equal_streams_doubles_and_its_tasks_stay() -> None:
+    system = ran_apart("in", "other")
+    system.grow("other", 4)
+    assert counts(system, "in", "other") == (4, [2, 2])
+    write(system, {"other": [[], [], [(b"k", b"new", 0, ())], []]})
+    run(merging(), system=system, until="end", settings=APART)
+    assert sorted(value or b"" for _, value, _, _ in contents(system, "out")) == [b"m", b"m", b"new"]
+
+
+def test_inputs_come_behind_and_go_while_streams_grow() -> None:
+    system = ran_apart("in", "other")
+    system.grow("in", 4)
+    write(system, {"more": [[], []]})
+    assert counts(system, "in", "other", "more") == (6, [2, 2, 2])
+    run(merging("in", "other", "more"), system=system, until="end", settings=APART)
+    system.grow("more", 4)
+    assert counts(system, "in", "other", "more") == (6, [2, 2, 2])
+    for streams in (("in", "other"), ("in",), ("in", "other", "more")):
+        run(merging(*streams), system=system, until="end", settings=APART)
+    assert len([*contents(system, "out")]) == 2
+
+
+def test_of_a_stream_that_no_task_has_committed_the_assignment_tells_the_tasks() -> None:
+    system = ran_apart("in", "other")
+    begin_run(checked_plan(merging(), system, APART), system, 2, "stopped")
+    done = system.admin().checkpoints("p")
+    fresh = ProducingSystem()
+    write(fresh, {name: [[(b"k", b"m", 0, ())], []] for name in ("in", "other")})
+    begin_run(checked_plan(merging(), fresh, APART), fresh, 2, "stopped")
+    fresh.producer().begin().commit("p", {"in/0": done["in/0"]})
+    fresh.grow("in", 4)
+    fresh.grow("other", 4)
+    assert counts(fresh, "in", "other") == (4, [2, 2])
+
+
+def test_another_grouping_is_refused_whatever_has_been_committed() -> None:
+    system = ProducingSystem()
+    write(system, {"in": [[]], "other": [[(b"k", b"m", 0, ())], [], []]})
+    run(merging(), system=system, until="end", settings=APART)
+    done = system.admin().checkpoints("p")
+    system.producer().begin().commit("p", dict.fromkeys(("in/0", "in/2", "in/3"), b""))
+    assert {*system.admin().checkpoints("p")} == {"in/1"}
+    assert done.keys() > {"in/1"}
+    with pytest.raises(PlanError, match="as of 'other' by task 'in/1': its inputs have changed, or its grouping"):
+        run(merging(), system=system, until="end")

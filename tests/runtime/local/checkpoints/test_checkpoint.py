@@ -7,6 +7,7 @@ from msgspec import structs
 
 from fluvial.dsl import SystemProblem
 from fluvial.planner.border_schema import BorderSchema
+from fluvial.planner.grouping import OnlyInput
 from fluvial.planner.state_schema import StateSchema
 from fluvial.runtime.kernel.time.position import Position, WritersOfStream
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint, decode, encode
@@ -96,7 +97,7 @@ def test_every_field_has_a_value_in_the_checkpoint_that_is_compared() -> None:
         for one in structs.fields(Position)
         if getattr(Position(), one.name) == getattr(CHECKPOINT.position, one.name)
     }
-    assert (own, at) == ({"version", "owner", "bootstrapping", "holds"}, {"writers"})
+    assert (own, at) == ({"version", "owner", "bootstrapping", "holds", "input"}, {"writers"})
 
 
 def test_a_checkpoint_of_an_early_version_lacks_what_came_later() -> None:
@@ -117,3 +118,9 @@ def test_a_record_of_another_version_names_both() -> None:
 
     with pytest.raises(SystemProblem, match=r"the record has version 2\n.*\n  expected: version 3"):
         read_saved(lambda data: Saved(int(data)), b"2", 3, "the record", "a number", "place")
+
+
+def test_what_a_task_of_one_stream_reads_is_kept() -> None:
+    made = Checkpoint(offsets={"in": 3}, input=OnlyInput("in", 1, 2))
+    assert encode(made).endswith(b',"input":["in",1,2]}')
+    assert decode(encode(made), "in/1") == made

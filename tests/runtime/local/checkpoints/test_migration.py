@@ -7,6 +7,7 @@ import pytest
 from engines.sending import ProducingSystem
 from fluvial.dsl import Pipeline, PlanError, SystemProblem, count, tumbling
 from fluvial.planner import Plan, Settings, plan
+from fluvial.planner.grouping import OnlyInput
 from fluvial.planner.growths import places_of
 from fluvial.planner.settings import Grouping
 from fluvial.planner.state_schema import StateSchema
@@ -143,9 +144,9 @@ def test_a_stream_that_is_the_same_is_gone_on_with() -> None:
 @pytest.mark.parametrize(
     ("before", "now", "streams", "read"),
     [
-        ("partition", "stream-partition", "ab", "task 'a/0' has read 'b'"),
-        ("stream-partition", "partition", "ab", "task 'a/2' has read 'b'"),
-        ("stream-partition", "stream-partition", "ba", "task 'a/0' has read 'a'"),
+        ("partition", "stream-partition", "ab", "'b' by task 'a/0'"),
+        ("stream-partition", "partition", "ab", "'b' by task 'a/2'"),
+        ("stream-partition", "stream-partition", "ba", "'a' by task 'a/0'"),
     ],
 )
 def test_partitions_that_are_grouped_otherwise_are_refused(
@@ -159,8 +160,11 @@ def test_partitions_that_are_grouped_otherwise_are_refused(
 
     then = grouped("ab", before)
     tasks = range(then.stage("a").tasks)
-    stored = {f"a/{at}": Checkpoint(offsets=dict.fromkeys(places_of(then, "a", at), 1)) for at in tasks}
+    read_by = {at: dict.fromkeys(places_of(then, "a", at), 1) for at in tasks}
+    apart = [OnlyInput("a", 0, 2), OnlyInput("a", 1, 2), OnlyInput("b", 0, 1)]
+    only = apart if before == "stream-partition" else [None] * 3
+    stored = {f"a/{at}": Checkpoint(offsets=read_by[at], input=only[at]) for at in tasks}
     refuse_other_grouping(then, stored, "reset")
-    with pytest.raises(PlanError, match=rf"{read}, .*its grouping has changed\n(.*\n)*.*reset --all") as refused:
+    with pytest.raises(PlanError, match=rf"as of {read}: its inputs .*\n(.*\n)*.*reset --all") as refused:
         refuse_other_grouping(grouped(streams, now), stored, "reset")
     assert "test_migration.py" in str(refused.value)
