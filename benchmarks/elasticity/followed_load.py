@@ -85,9 +85,16 @@ def goals(samples: Sequence[LoadSample], steps: Steps) -> list[Goal]:
     before = [sample for sample in samples if sample.seconds < steps[0][1]][-1].containers
     waits = float(max(0, last.arrived - last.processed))
     return [
-        Goal(what="containers at the most", bound="at least", limit=before + 1, measured=most),
-        Goal(what="containers in the end", bound="at most", limit=most - 1, measured=last.containers),
-        Goal(what="seconds of input that wait in the end", bound="at most", limit=1, measured=waits / steps[-1][0]),
+        Goal(what="containers of a followed load, at the most", bound="at least", limit=before + 1, measured=most),
+        Goal(
+            what="containers of a followed load, in the end", bound="at most", limit=most - 1, measured=last.containers
+        ),
+        Goal(
+            what="seconds of input that wait in the end of a followed load",
+            bound="at most",
+            limit=1,
+            measured=waits / steps[-1][0],
+        ),
     ]
 
 
