@@ -200,7 +200,7 @@ def test_a_curve_ends_where_there_is_no_value() -> None:
 def test_the_page_has_a_row_for_each_goal() -> None:
     found = followed([1, 1, 2, 2, 1, 1], 0)
     page = figures({"followed-load": found})
-    assert "| containers at the most | 2 | at least 2 |" in page
+    assert "| containers of a followed load, at the most | 2 | at least 2 |" in page
     assert f"`{found.commit}`" in page
     assert "not quiet" not in page
     assert "up to 40%" in figures({"followed-load": msgspec.structs.replace(found, noise=0.4)})
