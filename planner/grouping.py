@@ -82,22 +82,20 @@ def only_input(plan: "Plan", stage: str, number: int) -> OnlyInput | None:
     planned = plan.stage(stage)
     if planned.group_by == BY_PARTITION:
         return None
-    for name in not_broadcast(plan.pipeline, planned.inputs):
-        spread = plan.stream(name).spread
-        if number < spread:
-            return OnlyInput(name, number, spread)
-        number -= spread
-    return None
+    firsts = first_numbers(plan, stage)
+    own = [plan.stream(name) for name in not_broadcast(plan.pipeline, planned.inputs)]
+    read = (
+        OnlyInput(stream.name, number - firsts[stream.name], stream.spread)
+        for stream in own
+        if stream.partition_of(number - firsts[stream.name], 0) is not None
+    )
+    return next(read, None)
 
 
 def check_grouping(pipeline: Pipeline, stages: Sequence[Sequence[ops.Operator]], settings: Settings) -> None:
-    """Refuse a grouping by name of stages that the plan does not have, or that need another."""
+    """Refuse a grouping of stages by name that need another; the plan has all that are named."""
     named = settings.group_by if isinstance(settings.group_by, Mapping) else {}
     by_id = {inputs_of(pipeline, stage)[0]: stage for stage in stages}
-    if unknown := [name for name in named if name not in by_id]:
-        wrong = f"Settings: group_by names {', '.join(map(repr, unknown))}"
-        expected = f"stages of pipeline {pipeline.name!r}: {', '.join(map(repr, by_id))}"
-        raise PlanError(explain(wrong, expected, "correct the name, or leave it out", pipeline.origin))
     for id, asked in named.items():
         reason = None if asked == BY_PARTITION else why_together(pipeline, by_id[id])
         if reason is not None:

@@ -62,10 +62,12 @@ def plan_on(pipeline: Pipeline, partitions: Mapping[str, int], settings: Setting
     check_annotations(pipeline, known)
     validation.check_tables(pipeline)
     members = cut(pipeline)
+    ids = [inputs_of(pipeline, stage)[0] for stage in members]
+    validation.check_stage_names(pipeline, ids, "group_by", settings.group_by)
     check_grouping(pipeline, members, settings)
     sizes = counts(pipeline, partitions, settings)
     stages = tuple(_stage(pipeline, stage, sizes, settings) for stage in members)
-    validation.check_elasticity(pipeline, [stage.id for stage in stages], settings)
+    validation.check_stage_names(pipeline, ids, "elasticity", settings.elasticity)
     operators = _operators(pipeline, stages, known)
     return Plan(
         pipeline,

@@ -43,12 +43,12 @@ def check_partitions(partitions: Mapping[str, int], streams: Sequence[str]) -> N
     require(not unknown, UsageError, wrong, expected, "correct the name, or leave it out")
 
 
-def check_elasticity(pipeline: Pipeline, stages: Sequence[str], settings: Settings) -> None:
-    """Refuse an elasticity of stages that the plan does not have."""
-    named = settings.elasticity if isinstance(settings.elasticity, Mapping) else {}
+def check_stage_names(pipeline: Pipeline, stages: Sequence[str], setting: str, value: object) -> None:
+    """Refuse the value of a setting that names stages which the plan does not have."""
+    named = value if isinstance(value, Mapping) else {}
     unknown = [name for name in named if name not in stages]
     if unknown:
-        wrong = f"Settings: elasticity names {', '.join(map(repr, unknown))}"
+        wrong = f"Settings: {setting} names {', '.join(map(repr, unknown))}"
         expected = f"stages of pipeline {pipeline.name!r}: {', '.join(map(repr, stages))}"
         raise PlanError(explain(wrong, expected, "correct the name, or leave it out", pipeline.origin))
 

@@ -5,13 +5,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import median
 from uuid import uuid4
 from zlib import crc32
 
 from msgspec import Struct
 
-from benchmarks.elasticity.goals import Goal, Judged
+from benchmarks.elasticity.goals import Judged, median_goal
 from benchmarks.elasticity.programs import program, tell
 from benchmarks.job import Job
 from benchmarks.process import Running
@@ -73,13 +72,7 @@ def measured(topics: Topics, *, small: bool) -> Containers:
 def judged(messages: int, runs: list[Busy], *, small: bool) -> Containers:
     """What pairs of runs come to."""
     goals = [
-        Goal(
-            what=f"messages/s with two containers, of those with one, {name}",
-            bound="at least",
-            limit=limit,
-            measured=round(median(found), 3),
-            samples=found,
-        )
+        median_goal(f"messages/s with two containers, of those with one, {name}", "at least", limit, found)
         for name, limit in GOALS.items()
         if (found := list(ratios(runs, name)))
     ]

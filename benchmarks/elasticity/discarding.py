@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from statistics import median
 from zlib import crc32
 
 import msgspec
@@ -13,7 +12,7 @@ from msgspec import Struct
 from benchmarks.constants import DEAR
 from benchmarks.contenders import Contender
 from benchmarks.elasticity.bucket_run import Course
-from benchmarks.elasticity.goals import Goal, Judged
+from benchmarks.elasticity.goals import Judged, median_goal
 from benchmarks.elasticity.programs import tell
 from benchmarks.events import EVENTS
 from benchmarks.process import running
@@ -83,12 +82,11 @@ def judged(messages: int, runs: list[Passing], *, small: bool) -> Discarding:
     discarded = {str(buckets): list(costs(runs, buckets)) for buckets in SPLITS}
     shares = {name: [round(one / of, 4) for one, of in zip(ns, kept, strict=True)] for name, ns in discarded.items()}
     goals = [
-        Goal(
-            what=f"cost of a message that is passed over, of one of W1 that is kept, with one bucket of {name}",
-            bound="at most",
-            limit=SHARE,
-            measured=round(median(found), 3),
-            samples=found,
+        median_goal(
+            f"cost of a message that is passed over, of one of W1 that is kept, with one bucket of {name}",
+            "at most",
+            SHARE,
+            found,
         )
         for name, found in shares.items()
     ]

@@ -1,6 +1,7 @@
 """What is to be reached, and what was: a line for each on the terminal, and in the documentation."""
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Literal
 
 from msgspec import Struct
@@ -33,6 +34,12 @@ class Goal(Struct, frozen=True, kw_only=True):
     def figure(self, number: float) -> str:
         """A number in its unit."""
         return f"{number:,.2f}".rstrip("0").rstrip(".") + (f" {self.unit}" if self.unit else "")
+
+
+def median_goal(what: str, bound: Bound, limit: float, samples: Sequence[float], unit: str = "") -> Goal:
+    """A goal for the median of some figures."""
+    middle = round(median(samples), 3)
+    return Goal(what=what, bound=bound, limit=limit, measured=middle, unit=unit, samples=samples)
 
 
 class Judged(Figures, frozen=True, kw_only=True):

@@ -4,13 +4,12 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 
 import msgspec
 from msgspec import Struct
 
 from benchmarks.elasticity.curves import Curve, Panel, drawn
-from benchmarks.elasticity.goals import Goal, Judged
+from benchmarks.elasticity.goals import Goal, Judged, median_goal
 from benchmarks.elasticity.landings import Landing, Second, between, by_second, longest_gap, percentile, problem, split
 from benchmarks.elasticity.numbers import fill, numbering
 from benchmarks.elasticity.pipelines import KEPT
@@ -148,20 +147,9 @@ def goals(moves: list[Move]) -> list[Goal]:
     pauses = [round(move.pause_ms / 1000, 3) for move in moves]
     longer = [move.times_as_long for move in moves]
     return [
-        Goal(
-            what="longest pause of a task that moves",
-            bound="at most",
-            limit=PAUSE,
-            measured=median(pauses),
-            unit="s",
-            samples=pauses,
-        ),
-        Goal(
-            what="99 % of the latencies of the other tasks are below, of that before",
-            bound="at most",
-            limit=TIMES_AS_LONG,
-            measured=median(longer),
-            samples=longer,
+        median_goal("longest pause of a task that moves", "at most", PAUSE, pauses, "s"),
+        median_goal(
+            "99 % of the latencies of the other tasks are below, of that before", "at most", TIMES_AS_LONG, longer
         ),
     ]
 

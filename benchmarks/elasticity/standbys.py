@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from statistics import median
 
 from msgspec import Struct
 
-from benchmarks.elasticity.goals import Goal, Judged
+from benchmarks.elasticity.goals import Goal, Judged, median_goal
 from benchmarks.elasticity.landings import Landing, longest_gap, problem, split
 from benchmarks.elasticity.numbers import numbering
 from benchmarks.elasticity.pipelines import Answer
@@ -76,14 +75,7 @@ def judged(
     """What the pauses come to."""
     pauses = [loss.pause_ms / 1000 for loss in killed]
     goals = [
-        Goal(
-            what="longest pause of the tasks of a container that was killed",
-            bound="at most",
-            limit=PAUSE,
-            measured=median(pauses),
-            unit="s",
-            samples=pauses,
-        ),
+        median_goal("longest pause of the tasks of a container that was killed", "at most", PAUSE, pauses, "s"),
         Goal(what="outputs that a container doubled that stood still", bound="at most", limit=0, measured=doubled),
     ]
     found = "; ".join(filter(None, wrong))

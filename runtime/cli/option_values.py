@@ -106,14 +106,21 @@ def group_by_of(given: Sequence[str]) -> Grouping | dict[str, Grouping] | None:
     ('stream-partition', {'clicks': 'stream-partition'})
     """
     option = "--group-by"
-    alone = [text for text in given if "=" not in text]
-    if alone and len(given) > 1:
-        remedy = f"write {option} GROUPING once, or {option} STAGE=GROUPING for each stage that is to have it"
-        raise wrong_option(option, alone[-1], "one grouping for all stages, or one for each of some", remedy)
-    if alone:
-        return _grouping(option, alone[0])
+    alone = _of_all_stages(option, given, "GROUPING", "grouping", "have it")
+    if alone is not None:
+        return _grouping(option, alone)
     named = pairs(option, given, "STAGE=GROUPING", str)
     return {stage: _grouping(f"{option} {stage}=", text) for stage, text in named.items()} or None
+
+
+def _of_all_stages(option: str, given: Sequence[str], form: str, noun: str, purpose: str) -> str | None:
+    """The value of an option that is given without the id of a stage; None if it is given for some stages, or for
+    none."""
+    alone = [text for text in given if "=" not in text]
+    if alone and len(given) > 1:
+        remedy = f"write {option} {form} once, or {option} STAGE={form} for each stage that is to {purpose}"
+        raise wrong_option(option, alone[-1], f"one {noun} for all stages, or one for each of some", remedy)
+    return alone[0] if alone else None
 
 
 def _grouping(option: str, text: str) -> Grouping:
@@ -132,12 +139,9 @@ def elasticity_of(given: Sequence[str]) -> int | dict[str, int] | None:
     (4, {'clicks': 2, 'visits-by-user': 8})
     """
     option = "--elasticity"
-    alone = [text for text in given if "=" not in text]
-    if alone and len(given) > 1:
-        remedy = "write --elasticity N once, or --elasticity STAGE=N for each stage that is to be split"
-        raise wrong_option(option, alone[-1], "one number for all stages, or one for each of some", remedy)
-    if alone:
-        return pairs(option, [f"all={alone[0]}"], "N", parsed_count)["all"]
+    alone = _of_all_stages(option, given, "N", "number", "be split")
+    if alone is not None:
+        return pairs(option, [f"all={alone}"], "N", parsed_count)["all"]
     return pairs(option, given, "STAGE=N", parsed_count) or None
 
 

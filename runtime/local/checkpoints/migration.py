@@ -78,6 +78,7 @@ def refuse_other_grouping(plan: Plan, stored: Checkpoints, reset: str) -> None:
     which of them it has heard of."""
     readers = {name: stage for stage in plan.stages for name in not_broadcast(plan.pipeline, stage.inputs)}
     numbered = {stage.id: first_numbers(plan, stage.id) for stage in plan.stages}
+    read = {one.input.stream for one in stored.values() if one.input is not None}
     for task, checkpoint in stored.items():
         only, number = checkpoint.input, TaskId.parse(task).number
         for stream in {growth_of(name)[0] for name in checkpoint.offsets} & readers.keys():
@@ -87,12 +88,11 @@ def refuse_other_grouping(plan: Plan, stored: Checkpoints, reset: str) -> None:
             if not known or partition + numbered[stage.id][stream] != number:
                 raise _grouped_otherwise(plan, stage, task, stream, reset)
         if only is not None and only.stream in readers:
-            _refuse_more_tasks(plan, readers[only.stream], task, stored, reset)
+            _refuse_more_tasks(plan, readers[only.stream], task, read, reset)
 
 
-def _refuse_more_tasks(plan: Plan, stage: PlannedStage, task: str, stored: Checkpoints, reset: str) -> None:
+def _refuse_more_tasks(plan: Plan, stage: PlannedStage, task: str, read: Collection[str], reset: str) -> None:
     own = not_broadcast(plan.pipeline, stage.inputs)
-    read = {one.input.stream for one in stored.values() if one.input is not None}
     split = TaskId.parse(task).elasticity > 1
     between = any(plan.stream(name).kind == "intermediate" for name in stage.outputs)
     if split and between and (missing := [name for name in own if name not in read]):
