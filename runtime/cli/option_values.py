@@ -40,11 +40,15 @@ def pairs(option: str, given: Sequence[str], form: str, value: Callable[[str], T
             raise wrong_option(option, text, form, f"write {option} {form}, with a text before and after the =")
         if name in values:
             raise wrong_option(option, text, f"each name once; {name} was given before", "leave out one of them")
-        try:
-            values[name] = value(rest)
-        except ValueError as error:
-            raise wrong_option(option, text, f"{form}: {error}", f"write {option} {form}") from None
+        values[name] = _value(option, text, rest, form, value)
     return values
+
+
+def _value(option: str, given: str, text: str, form: str, value: Callable[[str], T]) -> T:
+    try:
+        return value(text)
+    except ValueError as error:
+        raise wrong_option(option, given, f"{form}: {error}", f"write {option} {form}") from None
 
 
 def parsed_count(text: str) -> int:
@@ -141,7 +145,7 @@ def elasticity_of(given: Sequence[str]) -> int | dict[str, int] | None:
     option = "--elasticity"
     alone = _of_all_stages(option, given, "N", "number", "be split")
     if alone is not None:
-        return pairs(option, [f"all={alone}"], "N", parsed_count)["all"]
+        return _value(option, alone, alone, "N", parsed_count)
     return pairs(option, given, "STAGE=N", parsed_count) or None
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from fluvial.dsl import Pipeline, PlanError, count, tumbling
 from fluvial.planner import Settings, plan
+from fluvial.planner.grouping import OnlyInput, only_input
 from fluvial.planner.growths import grown, places_of
 from fluvial.planner.plan import Plan
 
@@ -31,6 +32,12 @@ def test_a_task_reads_one_partition_of_one_stream() -> None:
     apart = plan(merging(), partitions=COUNTS, settings=APART)
     assert places(apart) == [["a/0"], ["a/1"], ["a/2"], ["b/0"], ["b/1"]]
     assert (apart.stage("a").group_by, apart.stream("out").partitions) == ("stream-partition", 5)
+
+
+def test_a_checkpoint_says_what_its_task_reads_alone() -> None:
+    apart = plan(merging(), partitions=COUNTS, settings=APART)
+    assert [only_input(apart, "a", number) for number in (2, 3)] == [OnlyInput("a", 2, 3), OnlyInput("b", 0, 2)]
+    assert only_input(plan(merging(), partitions=COUNTS), "a", 2) is None
 
 
 def test_partitions_that_a_stream_has_got_are_of_the_tasks_of_before() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from fluvial.dsl import UsageError
 from fluvial.runtime.cli.option_values import (
+    elasticity_of,
     group_by_of,
     named_system,
     pairs,
@@ -21,6 +22,13 @@ from fluvial.runtime.systems import KafkaSystem
 
 def test_pairs_are_split_at_the_first_sign() -> None:
     assert pairs("--input", ["a=b=c", "d=-"], "STREAM=FILE", str) == {"a": "b=c", "d": "-"}
+
+
+def test_a_split_is_that_of_all_stages_or_of_each_by_name() -> None:
+    assert (elasticity_of([]), elasticity_of(["4"])) == (None, 4)
+    assert elasticity_of(["clicks=2", "visits=8"]) == {"clicks": 2, "visits": 8}
+    with pytest.raises(UsageError, match=r"--elasticity 0\n"):
+        elasticity_of(["0"])
 
 
 @pytest.mark.parametrize(
