@@ -1,15 +1,17 @@
 """One container of W1 with one bucket of a partition: `python -m benchmarks.elasticity.bucket_run BUCKETS MESSAGES`.
 
 Once it has passed so many messages it prints what that took, as JSON. The containers of the other buckets have to run
-before it begins; then they stand still, so that they take nothing from it.
+before it begins; then they stand still, so that they take nothing from it. With 0 buckets messages are read, and no
+more: that is what a container does before it knows of which bucket they are.
 """
 
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +22,13 @@ from fluvial.planner import Settings
 from fluvial.planner.task_assignment import TaskId
 from fluvial.runtime import Progress, run
 from fluvial.runtime.report import OnProgress
+from fluvial.runtime.systems import open_system
+
+
+READ_ALONE = 0
+"""In place of a number of buckets: no container runs."""
+_MOST_SECONDS, _WAIT = 1.0, 0.1
+"""How long messages are read before those that count, as a container works before it tells how far it is."""
 
 
 class Passed(Struct, frozen=True, kw_only=True):
@@ -88,6 +97,19 @@ def container(buckets: int, number: int, progress: OnProgress | None = None) -> 
     )
 
 
+def reading(messages: int) -> Course:
+    """Read the messages as a container does, and do nothing with them."""
+    job, read, first = Job.given(), 0, Passed()
+    place, began = (job.input, 0), time.monotonic()
+    with closing(open_system(f"kafka://{job.address}").consumer()) as consumer:
+        consumer.assign({place: 0})
+        while read < messages:
+            read += sum(len(batch.records) for batch in consumer.poll(_WAIT))
+            if not first.messages and time.monotonic() - began > _MOST_SECONDS:
+                first = Passed(discarded=read, processor_seconds=time.process_time())
+    return Course(first=first, last=Passed(discarded=read, processor_seconds=time.process_time()))
+
+
 @contextmanager
 def other(buckets: int, number: int) -> "Iterator[subprocess.Popen[bytes]]":
     """The process of another container, which is killed at the end of the context."""
@@ -99,8 +121,8 @@ def other(buckets: int, number: int) -> "Iterator[subprocess.Popen[bytes]]":
             process.kill()
 
 
-def main(buckets: int, messages: int) -> None:
-    """Run it, and the others."""
+def container_course(buckets: int, messages: int) -> Course:
+    """Run a container, and the others."""
     seen: list[Passed] = []
     with ExitStack() as stack:
         others = [stack.enter_context(other(buckets, number)) for number in range(1, buckets)]
@@ -119,7 +141,7 @@ def main(buckets: int, messages: int) -> None:
         container(buckets, 0, on_progress)
     last = next(now for now in seen if now.messages >= messages)
     first = seen[0] if seen[0] is not last else Passed()
-    print(msgspec.json.encode(Course(first=first, last=last)).decode())
+    return Course(first=first, last=last)
 
 
 if __name__ == "__main__":
@@ -127,4 +149,5 @@ if __name__ == "__main__":
     if number:
         container(buckets, number[0])
     else:
-        main(buckets, messages)
+        course = reading(messages) if buckets == READ_ALONE else container_course(buckets, messages)
+        print(msgspec.json.encode(course).decode())

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from benchmarks.constants import DEAR
 from benchmarks.contenders import Contender
-from benchmarks.elasticity.bucket_run import Course
+from benchmarks.elasticity.bucket_run import READ_ALONE, Course
 from benchmarks.elasticity.goals import Judged, median_goal
 from benchmarks.elasticity.programs import tell
 from benchmarks.events import EVENTS
@@ -30,7 +30,8 @@ _LOOK = 0.1
 
 class Passing(Struct, frozen=True, kw_only=True):
     """A container that has one of so many `buckets` of a partition: nanoseconds of processor time of its process
-    for each message, be it kept or passed over, and the share of those that were kept."""
+    for each message, be it kept or passed over, and the share of those that were kept. With 0 buckets messages were
+    read, and no more."""
 
     buckets: int
     nanoseconds: float
@@ -40,20 +41,22 @@ class Passing(Struct, frozen=True, kw_only=True):
 
 
 class Discarding(Judged, frozen=True, kw_only=True):
-    """What came of it. `kept_ns` is what a message takes that is kept, `discarded_ns` what one takes that is passed
-    over, by the number of buckets, in each round."""
+    """What came of it. `kept_ns` is what a message takes that is kept, `read_ns` what it takes to read one by the Kafka
+    client, and `discarded_ns` what one takes that is passed over, with the reading, by the number of buckets; in each
+    round."""
 
     messages: int
     kept_ns: list[float]
+    read_ns: list[float]
     discarded_ns: dict[str, list[float]]
     runs: list[Passing]
 
 
 def measured(topics: Topics, *, small: bool) -> Discarding:
-    """Run a container that has all, one that has a half, and one that has a quarter, in turns."""
+    """Read all, run a container that has all, one that has a half, and one that has a quarter, in turns."""
     messages, rounds = (20_000, 1) if small else (2_000_000, 5)
     source = _loaded(topics, messages)
-    runs = [_run(topics, source, messages, buckets) for _ in range(rounds) for buckets in (1, *SPLITS)]
+    runs = [_run(topics, source, messages, buckets) for _ in range(rounds) for buckets in (READ_ALONE, 1, *SPLITS)]
     return judged(messages, runs, small=small)
 
 
@@ -78,12 +81,15 @@ def _loaded(topics: Topics, messages: int) -> str:
 
 def judged(messages: int, runs: list[Passing], *, small: bool) -> Discarding:
     """What the runs come to."""
-    kept = [run.nanoseconds for run in runs if run.buckets == 1]
+    kept, read = ([run.nanoseconds for run in runs if run.buckets == buckets] for buckets in (1, READ_ALONE))
     discarded = {str(buckets): list(costs(runs, buckets)) for buckets in SPLITS}
-    shares = {name: [round(one / of, 4) for one, of in zip(ns, kept, strict=True)] for name, ns in discarded.items()}
+    shares = {
+        name: [round((one - before) / of, 4) for one, before, of in zip(ns, read, kept, strict=True)]
+        for name, ns in discarded.items()
+    }
     goals = [
         median_goal(
-            f"cost of a message that is passed over, of one of W1 that is kept, with one bucket of {name}",
+            f"to pass over a message once it was read, of what one of W1 takes that is kept, with one bucket of {name}",
             "at most",
             SHARE,
             found,
@@ -100,6 +106,7 @@ def judged(messages: int, runs: list[Passing], *, small: bool) -> Discarding:
         goals=goals,
         messages=messages,
         kept_ns=kept,
+        read_ns=read,
         discarded_ns=discarded,
         runs=runs,
     )
@@ -126,7 +133,7 @@ def _run(topics: Topics, source: str, messages: int, buckets: int) -> Passing:
             raise SystemExit(f"a container with a part of the buckets ended with {code}:\n{process.tail()}")
         others = noise.share(process.sampler)
         course = msgspec.json.decode(process.said()[-1], type=Course)
-    wrong = problem(course, messages, buckets)
+    wrong = "" if buckets == READ_ALONE else problem(course, messages, buckets)
     found = Passing(
         buckets=buckets,
         nanoseconds=round(course.nanoseconds, 1),
@@ -134,7 +141,8 @@ def _run(topics: Topics, source: str, messages: int, buckets: int) -> Passing:
         noise=round(others, 2),
         problem=wrong,
     )
-    tell(f"one bucket of {buckets}: {found.nanoseconds:,.0f} ns a message, noise {others:.0%} {wrong}")
+    what = "reading alone" if buckets == READ_ALONE else f"one bucket of {buckets}"
+    tell(f"{what}: {found.nanoseconds:,.0f} ns a message, noise {others:.0%} {wrong}")
     return found
 
 

@@ -105,13 +105,14 @@ def test_keys_are_of_both_buckets_in_turn() -> None:
 
 
 def passing(buckets: int, nanoseconds: float) -> Passing:
-    return Passing(buckets=buckets, nanoseconds=nanoseconds, kept_share=1 / buckets, noise=0.0)
+    return Passing(buckets=buckets, nanoseconds=nanoseconds, kept_share=1 / max(1, buckets), noise=0.0)
 
 
 def test_what_is_left_of_the_time_is_that_of_messages_passed_over() -> None:
-    # 4,000 ns for one that is kept, and 200 for one that is not.
-    found = discarding.judged(10, [passing(1, 4_000), passing(2, 2_100), passing(4, 1_150)], small=True)
-    assert found.discarded_ns == {"2": [200.0], "4": [200.0]}
+    # 4,000 ns for one that is kept, 1,000 to read one, and 200 more for one that is passed over.
+    runs = [passing(0, 1_000), passing(1, 4_000), passing(2, 2_600), passing(4, 1_900)]
+    found = discarding.judged(10, runs, small=True)
+    assert (found.read_ns, found.discarded_ns) == ([1_000.0], {"2": [1_200.0], "4": [1_200.0]})
     assert [goal.measured for goal in found.goals] == [0.05, 0.05]
 
 
