@@ -1,6 +1,6 @@
 """The consumer: reads partitions of topics from given offsets on."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -55,23 +55,43 @@ class KafkaConsumer:
         self._starved: dict[tuple[StreamPartition, int], float] = {}
 
     def assign(self, positions: Mapping[StreamPartition, int]) -> None:
-        """Read these partitions from these offsets on, in place of those assigned before.
+        """Read these partitions from these offsets on, in place of those assigned before. One that goes on where its
+        last batch has ended keeps what the client has fetched, so that its reader does not wait.
 
         Raises SystemProblem for a topic or partition that does not exist, and for an offset outside of it.
         """
+        kept = {place: buffer for place, buffer in self._buffers.items() if positions.get(place) == buffer.taken}
+        added = {place: offset for place, offset in positions.items() if place not in kept}
+        self._check(added)
+        removed = self._buffers.keys() - kept.keys()
+        self._buffers = kept | {place: PrefetchBuffer(place, offset) for place, offset in added.items()}
+        self._ready = {place: buffer for place, buffer in self._ready.items() if place in kept}
+        streams = {stream for stream, _ in positions}
+        self._stream = streams.pop() if len(streams) == 1 else None
+        self._next_look = self._clock() + _LOOK_AFTER
+        self._change(added, removed, anew=not kept)
+
+    def _check(self, positions: Mapping[StreamPartition, int]) -> None:
         self._cluster.check(positions)
         starts, ends = self._cluster.offsets.starts(positions), self._cluster.offsets.log_ends(positions)
         for place, offset in positions.items():
             if not starts[place] <= offset <= ends[place]:
                 raise offset_outside(*place, offset, starts[place], ends[place], self._settings.url)
-        self._buffers = {place: PrefetchBuffer(place, offset) for place, offset in positions.items()}
-        self._ready = {}
-        streams = {stream for stream, _ in positions}
-        self._stream = streams.pop() if len(streams) == 1 else None
-        self._next_look = self._clock() + _LOOK_AFTER
+
+    def _change(
+        self, added: Mapping[StreamPartition, int], removed: Collection[StreamPartition], *, anew: bool
+    ) -> None:
+        """Let the client read these partitions besides, and those no longer; `anew`, no others."""
         if self._client is None:
             self._client = self._make(self._settings, self._monitor)
-        self._client.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
+        places = [TopicPartition(*place, offset) for place, offset in added.items()]
+        if anew:
+            self._client.assign(places)
+            return
+        if removed:
+            self._client.incremental_unassign([TopicPartition(*place) for place in removed])
+        if added:
+            self._client.incremental_assign(places)
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
         """Return the next batches, at most one a partition. Wait up to `timeout` seconds if there are none."""

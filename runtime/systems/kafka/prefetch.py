@@ -17,13 +17,14 @@ _BYTES_A_RECORD = 200
 
 
 class PrefetchBuffer:
-    """The batches of one partition, in order. `position` is the offset after the last of them."""
+    """The batches of one partition, in order. `position` is the offset after the last of them, and `taken` the one
+    after those that were taken out."""
 
-    __slots__ = ("_batches", "bytes", "partition", "paused", "position", "stream")
+    __slots__ = ("_batches", "bytes", "partition", "paused", "position", "stream", "taken")
 
     def __init__(self, place: StreamPartition, position: int) -> None:
         self.stream, self.partition = place
-        self.position = position
+        self.position = self.taken = position
         self.paused = False
         self.bytes = 0
         self._batches: deque[tuple[RecordBatch, int]] = deque()
@@ -61,4 +62,5 @@ class PrefetchBuffer:
         """Remove the next batch from the buffer, and return it."""
         batch, weight = self._batches.popleft()
         self.bytes -= weight
+        self.taken = batch.next_offset
         return batch

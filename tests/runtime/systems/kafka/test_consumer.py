@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -116,6 +116,51 @@ def iterate(wishes: list[frozenset[int]]) -> Iterator[frozenset[int] | None]:
     while True:
         yield from wishes
         yield None
+
+
+changes = st.lists(
+    st.tuples(st.frozensets(st.integers(0, PARTITIONS - 1)), st.none() | st.integers(0, PARTITIONS - 1)),
+    min_size=1,
+    max_size=6,
+)
+"""Which partitions are read from then on, and which of them from further back."""
+
+
+@pytest.mark.kafka
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(script=st.lists(written, min_size=1, max_size=4), changes=changes, max_records=st.sampled_from([5, 50]))
+def test_partitions_that_come_and_go_give_each_record_once_and_in_order(
+    kafka: KafkaSystem,
+    topic: MakeTopic,
+    script: list[Written],
+    changes: list[tuple[frozenset[int], int | None]],
+    max_records: int,
+) -> None:
+    name = topic(PARTITIONS)
+    expected = write(kafka, name, script)
+    ends = {(name, partition): end for partition, end in enumerate(kafka.admin().ends(name))}
+    seen: dict[StreamPartition, list[tuple[int, Record]]] = {place: [] for place in ends}
+    positions = dict.fromkeys(ends, 0)
+    consumer = kafka.consumer(max_records=max_records)
+    consumer.assign(positions)
+    for numbers, back in [*changes, (frozenset(range(PARTITIONS)), None)]:
+        for batch in consumer.poll(0.3):
+            place = batch.stream, batch.partition
+            positions[place] = batch.next_offset
+            seen[place] += zip(batch.offsets, batch.records, strict=True)
+        if back is not None:
+            place = name, back
+            half = seen[place][len(seen[place]) // 2 :]
+            seen[place] = seen[place][: len(seen[place]) // 2]
+            positions[place] = half[0][0] if half else positions[place]
+        consumer.assign({(name, number): positions[name, number] for number in numbers})
+    while positions != ends:
+        for batch in consumer.poll(0.02):
+            place = batch.stream, batch.partition
+            positions[place] = batch.next_offset
+            seen[place] += zip(batch.offsets, batch.records, strict=True)
+    consumer.close()
+    assert {place: [record for _, record in records] for place, records in seen.items()} == expected
 
 
 timestamps = st.sampled_from([0, 1, -1, -5, 2**62, -(2**63), 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1)
@@ -277,9 +322,17 @@ class Client:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
+        self.changes: list[tuple[str, list[Any]]] = []
         self.closed = 0
 
-    def assign(self, _: object) -> None: ...
+    def assign(self, places: list[TopicPartition]) -> None:
+        self.changes.append(("assign", [(place.partition, place.offset) for place in places]))
+
+    def incremental_assign(self, places: list[TopicPartition]) -> None:
+        self.changes.append(("add", [(place.partition, place.offset) for place in places]))
+
+    def incremental_unassign(self, places: list[TopicPartition]) -> None:
+        self.changes.append(("remove", [place.partition for place in places]))
 
     def consume(self, count: int, timeout: float) -> list[Message]:
         del count, timeout
@@ -352,6 +405,19 @@ def test_what_comes_of_a_partition_that_is_no_longer_read_is_dropped() -> None:
     reading.consumer.assign({("here", 1): 0})
     late = (message(0, 3), message(0, 9, KafkaError._PARTITION_EOF))
     assert reading.gives(*late, message(1, 0)) == [(1, [0], 1)]
+
+
+def test_what_was_fetched_of_a_partition_that_is_still_read_stays() -> None:
+    reading = Reading()
+    assert reading.gives(message(0, 0), message(1, 0)) == [(0, [0], 1), (1, [0], 1)]
+    reading.client.messages.extend([message(0, 1), message(1, 1)])
+    assert reading.consumer.poll(wanted=frozenset([("here", 1)]))[0].offsets == range(1, 2)
+    reading.consumer.assign({("here", 0): 1, ("here", 2): 7})
+    assert reading.client.changes[1:] == [("remove", [1]), ("add", [(2, 7)])]
+    assert reading.gives(message(2, 7)) == [(0, [1], 2)]  # it was fetched before
+    assert reading.gives() == [(2, [7], 8)]
+    reading.consumer.assign({("here", 0): 1, ("here", 2): 8})
+    assert reading.client.changes[3:] == [("remove", [0]), ("add", [(0, 1)])], "it is read again"
 
 
 @pytest.mark.parametrize(
