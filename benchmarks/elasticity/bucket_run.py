@@ -24,7 +24,6 @@ from fluvial.runtime import Progress, run
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems import open_system
 
-
 READ_ALONE = 0
 """In place of a number of buckets: no container runs."""
 _MOST_SECONDS, _WAIT = 1.0, 0.1
@@ -58,11 +57,6 @@ class Course(Struct, frozen=True, kw_only=True):
         """Processor time for each message that came in between."""
         seconds = self.last.processor_seconds - self.first.processor_seconds
         return seconds / (self.last.messages - self.first.messages) * 1e9
-
-    @property
-    def kept_share(self) -> float:
-        """The share of those that was kept."""
-        return (self.last.kept - self.first.kept) / (self.last.messages - self.first.messages)
 
 
 def passed(progress: Progress) -> Passed:

@@ -1,8 +1,11 @@
-"""What a message of another key bucket costs, which is passed over, beside one of W1 that is kept."""
+"""What a message of another key bucket costs, which is passed over, beside one of W1 that is kept.
+
+All messages of one input are of key buckets that the container does not have, so that none of their cost is taken for
+that of a message that is kept.
+"""
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 import msgspec
@@ -30,12 +33,11 @@ _LOOK = 0.1
 
 class Passing(Struct, frozen=True, kw_only=True):
     """A container that has one of so many `buckets` of a partition: nanoseconds of processor time of its process
-    for each message, be it kept or passed over, and the share of those that were kept. With 0 buckets messages were
+    for each message. One that has all has kept them all, others have passed over all; with 0 buckets they were
     read, and no more."""
 
     buckets: int
     nanoseconds: float
-    kept_share: float
     noise: float
     problem: str = ""
 
@@ -53,16 +55,25 @@ class Discarding(Judged, frozen=True, kw_only=True):
 
 
 def measured(topics: Topics, *, small: bool) -> Discarding:
-    """Read all, run a container that has all, one that has a half, and one that has a quarter, in turns."""
+    """Read all, run a container that keeps all, and those that pass over all, in turns."""
     messages, rounds = (20_000, 1) if small else (2_000_000, 5)
     source = _loaded(topics, messages)
     runs = [_run(topics, source, messages, buckets) for _ in range(rounds) for buckets in (READ_ALONE, 1, *SPLITS)]
     return judged(messages, runs, small=small)
 
 
+def foreign_key(user: str) -> bytes:
+    """The name of a user with something behind it, so that it is in none of the first of two buckets, or of four."""
+    key = user.encode()
+    while crc32(key) % 2 == 0:
+        key += b"."
+    return key
+
+
 def _loaded(topics: Topics, messages: int) -> str:
-    """The input of W1 in one partition, so that each container has one bucket of it; loads it where it is not there."""
-    topic, whole = f"events-in-one-{messages}-v{VERSION}", EVENTS.whole_size(messages)
+    """The input of W1 in one partition, with other keys, so that the container with the first bucket of several keeps
+    none of it; loads it where it is not there."""
+    topic, whole = f"events-of-others-{messages}-v{VERSION}", EVENTS.whole_size(messages)
     admin = open_system(f"kafka://{topics.address}").admin()
     if topic in topics.names():
         if sum(admin.ends(topic)) == whole:
@@ -74,15 +85,18 @@ def _loaded(topics: Topics, messages: int) -> str:
     producer = Producer({"bootstrap.servers": topics.address, "linger.ms": 20})
     encode = msgspec.json.Encoder().encode
     for event, _ in EVENTS.with_markers(messages):
-        produce(producer, topic, event.user.encode(), encode(event), event.at, 0)
+        produce(producer, topic, foreign_key(event.user), encode(event), event.at, 0)
     producer.flush()
     return topic
 
 
 def judged(messages: int, runs: list[Passing], *, small: bool) -> Discarding:
     """What the runs come to."""
-    kept, read = ([run.nanoseconds for run in runs if run.buckets == buckets] for buckets in (1, READ_ALONE))
-    discarded = {str(buckets): list(costs(runs, buckets)) for buckets in SPLITS}
+    by_buckets = {
+        buckets: [run.nanoseconds for run in runs if run.buckets == buckets] for buckets in (READ_ALONE, 1, *SPLITS)
+    }
+    kept, read = by_buckets[1], by_buckets[READ_ALONE]
+    discarded = {str(buckets): by_buckets[buckets] for buckets in SPLITS}
     shares = {
         name: [round((one - before) / of, 4) for one, before, of in zip(ns, read, kept, strict=True)]
         for name, ns in discarded.items()
@@ -112,15 +126,6 @@ def judged(messages: int, runs: list[Passing], *, small: bool) -> Discarding:
     )
 
 
-def costs(runs: Sequence[Passing], buckets: int) -> Iterator[float]:
-    """Nanoseconds for a message that is passed over, in each round: what is left of the time of a container once a
-    message that it has kept counts as much as where all are kept. So it has the time in which buckets are computed."""
-    alone = [run for run in runs if run.buckets == 1]
-    split = [run for run in runs if run.buckets == buckets]
-    for one, part in zip(alone, split, strict=True):
-        yield round((part.nanoseconds - part.kept_share * one.nanoseconds) / (1 - part.kept_share), 1)
-
-
 def _run(topics: Topics, source: str, messages: int, buckets: int) -> Passing:
     noise, whole = Noise(), EVENTS.whole_size(messages)
     words = (sys.executable, "-m", "benchmarks.elasticity.bucket_run", str(buckets), str(whole))
@@ -137,7 +142,6 @@ def _run(topics: Topics, source: str, messages: int, buckets: int) -> Passing:
     found = Passing(
         buckets=buckets,
         nanoseconds=round(course.nanoseconds, 1),
-        kept_share=course.kept_share,
         noise=round(others, 2),
         problem=wrong,
     )
@@ -147,16 +151,13 @@ def _run(topics: Topics, source: str, messages: int, buckets: int) -> Passing:
 
 
 def problem(course: Course, messages: int, buckets: int) -> str:
-    """What is wrong, if anything: a container has one bucket, keeps the messages of its keys, and
-    writes those that W1 is to write."""
+    """What is wrong, if anything: a container has the first bucket, and keeps and writes what W1 is to write, or
+    nothing."""
     last = course.last
-    own = {bucket for _, bucket in last.tasks}
-    if len(last.tasks) != 1:
+    if last.tasks != [(0, 0)]:
         return f"its tasks are {last.tasks}"
-    kept = written = 0
-    for event, _ in EVENTS.with_markers(messages):
-        if crc32(event.user.encode()) % buckets in own:
-            kept += 1
-            written += event.cents >= DEAR
-    found, wanted = (last.kept, last.messages, last.written), (kept, EVENTS.whole_size(messages), written)
+    whole = EVENTS.whole_size(messages)
+    all_written = sum(event.cents >= DEAR for event, _ in EVENTS.with_markers(messages))
+    kept, written = (whole, all_written) if buckets == 1 else (0, 0)
+    found, wanted = (last.kept, last.messages, last.written), (kept, whole, written)
     return "" if found == wanted else f"kept, passed and written are {found}, not {wanted}"

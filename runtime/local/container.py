@@ -281,7 +281,6 @@ class Container:
         for task in tasks:
             self._reporter.leaves(task.metrics())
             task.close()
-            task.setup.store.close()
         if self._moves is not None:
             self._moves.part_with(tasks)
         self._change_tasks([task for task in self._tasks if task not in tasks])

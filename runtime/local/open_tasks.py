@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
 
@@ -30,6 +30,7 @@ from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from .checkpoints.migration import migrate_checkpoints, read_before
 from .holds import with_growths
 from .input_queue import InputQueue, InputQueues
+from .stores.store_closer import StoreCloser
 from .stores.task_stores import remove_others, store_for
 from .task import LocalTask, RunContext
 from .task_setup import TaskSetup
@@ -81,9 +82,11 @@ class TaskOpener:
     programs: Programs
     latest: frozenset[str]
     wall: Callable[[], int] = wall_clock
+    closer: StoreCloser = field(default_factory=StoreCloser)
 
     def prepare(self, task: str) -> TaskSetup:
         """A task with its store, which whoever asks for it has to close."""
+        self.closer.wait(task)
         id = TaskId.parse(task)
         return _setup(self.run.plan, self.run.plan.stage(id.stage), id, keeps_more=False, open_store=self.open_store)
 
@@ -103,6 +106,7 @@ class TaskOpener:
 
     def remove_others(self, tasks: Collection[str]) -> None:
         """Remove the stores of this container that are of other tasks than these, which are all that there are."""
+        self.closer.wait_for_all(but=tasks)
         remove_others(self.run.plan, self.system, self.run.settings, self.run.container, tasks)
 
     def open(self, setup: TaskSetup, checkpoint: Checkpoint) -> LocalTask:

@@ -162,7 +162,9 @@ class TaskMoves:
         self._merges.end()
 
     def part_with(self, tasks: Collection[LocalTask]) -> None:
-        """Note that these tasks have been committed for the last time."""
+        """Note that these tasks have been committed for the last time, and close their stores."""
+        for task in tasks:
+            self._opener.closer.close(task.name, task.setup.store.close)
         self._parted |= {task.name: task.number for task in tasks}
         self._merges.forget(tasks)
 
@@ -179,6 +181,7 @@ class TaskMoves:
         self._end_warm_up()
         if self._standbys is not None:
             self._standbys.close()
+        self._opener.closer.wait_for_all()
 
     @property
     def _places_now(self) -> frozenset[int]:

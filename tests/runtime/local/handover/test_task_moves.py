@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import count as counter
+from threading import Event
 from typing import Any
 from unittest.mock import patch
 
@@ -146,6 +147,22 @@ def test_a_disk_without_room_ends_nothing_that_runs(system: ProducingSystem, cap
         live.rest()
         assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
         assert counts(system, live) == Counter(f"{user} 1" for user in USERS)
+
+
+def test_others_go_on_while_the_store_of_a_task_that_has_left_is_written(system: ProducingSystem) -> None:
+    written, in_time = Event(), list[bool]()
+    with closing(of(system, 1)) as live:
+        live.rest()
+        live.scale(2)
+        live.start(1)
+        with patch.object(KillableStore, "close", lambda _: in_time.append(written.wait(5))):
+            live.rest()
+            add(system, 1)
+            live.rest()
+            assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
+            written.set()
+        assert counts(system, live) == Counter(f"{user} 2" for user in USERS)
+    assert in_time == [True, True]
 
 
 def test_a_container_that_was_replaced_hands_nothing_over(system: ProducingSystem) -> None:
