@@ -124,12 +124,14 @@ def plan_verb(
     partitions: words.StreamPartitions = None,
     elasticity: words.PlanElasticity = None,
     group_by: words.PlanGroupBy = None,
+    assigned: words.PlanAssigned = None,
     columns: words.PlanColumns = False,
     as_json: words.Json = False,
 ) -> None:
     """Show the plan of a pipeline: stages, operators, streams, stores, and which engine can run it."""
     counts = pairs("--partitions", partitions or [], "STREAM=N", parsed_count)
-    settings = settings_with(elasticity=elasticity_of(elasticity or []), group_by=group_by_of(group_by or []))
+    sizes = {"elasticity": elasticity_of(elasticity or []), "group_by": group_by_of(group_by or [])}
+    settings = settings_with(assigned, **sizes)
     plan = planning.planned(load_pipeline(target), named_system(system, kafka_conf), counts, settings)
     if columns and as_json:
         print_json(list(plan_columns(plan)))
@@ -151,10 +153,12 @@ def draw_verb(
     kafka_conf: words.KafkaConf = None,
     elasticity: words.PlanElasticity = None,
     group_by: words.PlanGroupBy = None,
+    assigned: words.PlanAssigned = None,
     show: words.OpenDrawing = False,
 ) -> None:
     """Draw a pipeline's plan, as text by default."""
-    settings = settings_with(elasticity=elasticity_of(elasticity or []), group_by=group_by_of(group_by or []))
+    sizes = {"elasticity": elasticity_of(elasticity or []), "group_by": group_by_of(group_by or [])}
+    settings = settings_with(assigned, **sizes)
     plan = planning.planned(load_pipeline(target), named_system(system, kafka_conf), {}, settings)
     planning.save(planning.drawing(plan, output, format, view), output)
     if show and output != STANDARD:
@@ -170,6 +174,7 @@ def check_verb(
     state_dir: words.StateDir = None,
     elasticity: words.PlanElasticity = None,
     group_by: words.PlanGroupBy = None,
+    assigned: words.PlanAssigned = None,
     as_json: words.Json = False,
 ) -> None:
     """Check what would keep a pipeline from running: plan, system, streams, stored state, types, functions.
@@ -178,7 +183,7 @@ def check_verb(
     """
     pipeline = load_pipeline(target)
     sizes = {"elasticity": elasticity_of(elasticity or []), "group_by": group_by_of(group_by or [])}
-    settings = settings_with(state_dir=state_dir, **sizes)
+    settings = settings_with(assigned, state_dir=state_dir, **sizes)
     findings = list(checking.check(pipeline, engine, named_system(system, kafka_conf), settings))
     if as_json:
         print_json(findings)

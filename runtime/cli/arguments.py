@@ -70,6 +70,12 @@ _GROUP_BY = (
 )
 GroupBy = Annotated[list[str] | None, _run(metavar="[STAGE=]GROUPING", help=_GROUP_BY)]
 PlanGroupBy = Annotated[list[str] | None, typer.Option("--group-by", metavar="[STAGE=]GROUPING", help=_GROUP_BY)]
+_ASSIGNED = (
+    "A setting by its name, such as cached_bytes=64MB or stall_timeout=10min; repeat it for more. One that has an "
+    "option of its own is given by that first."
+)
+Assigned = Annotated[list[str] | None, _run("--set", metavar="NAME=VALUE", help=_ASSIGNED)]
+PlanAssigned = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=_ASSIGNED)]
 PlanElasticity = Annotated[list[str] | None, typer.Option("--elasticity", metavar="[STAGE=]N", help=_ELASTICITY)]
 Standbys = Annotated[
     int | None,

@@ -102,14 +102,13 @@ def values_by_stream(option: str, given: Sequence[str]) -> dict[str, str]:
     return {"": alone[0], **named} if alone else named
 
 
-def group_by_of(given: Sequence[str]) -> Grouping | dict[str, Grouping] | None:
+def group_by_of(given: Sequence[str], option: str = "--group-by") -> Grouping | dict[str, Grouping] | None:
     """The setting `group_by` of an option that is written `[STAGE=]GROUPING` and may be repeated; None if it was not
     given.
 
     >>> group_by_of(["stream-partition"]), group_by_of(["clicks=stream-partition"])
     ('stream-partition', {'clicks': 'stream-partition'})
     """
-    option = "--group-by"
     alone = _of_all_stages(option, given, "GROUPING", "grouping", "have it")
     if alone is not None:
         return _grouping(option, alone)
@@ -136,13 +135,12 @@ def _grouping(option: str, text: str) -> Grouping:
     raise UsageError(explain(wrong, " or ".join(get_args(Grouping)), remedy, "the command line"))
 
 
-def elasticity_of(given: Sequence[str]) -> int | dict[str, int] | None:
+def elasticity_of(given: Sequence[str], option: str = "--elasticity") -> int | dict[str, int] | None:
     """The setting `elasticity` of an option that is written `[STAGE=]N` and may be repeated; None if it was not given.
 
     >>> elasticity_of(["4"]), elasticity_of(["clicks=2", "visits-by-user=8"])
     (4, {'clicks': 2, 'visits-by-user': 8})
     """
-    option = "--elasticity"
     alone = _of_all_stages(option, given, "N", "number", "be split")
     if alone is not None:
         return _value(option, alone, alone, "N", parsed_count)

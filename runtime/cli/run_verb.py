@@ -84,6 +84,7 @@ class RunArguments:
     spark_trigger_interval: words.SparkTriggerInterval = None
     spark_patience: words.SparkPatience = None
     spark_message_ids: words.SparkMessageIds = False
+    assigned: words.Assigned = None
     metrics_port: words.MetricsPort = None
     metrics_host: words.MetricsHost = LOOPBACK
     metrics_alias: words.MetricsAlias = None
@@ -197,6 +198,7 @@ def _reading(arguments: RunArguments) -> ReadOptions:
 
 def _settings(arguments: RunArguments, *, autosized: bool) -> Settings:
     return settings_with(
+        arguments.assigned,
         guarantee=arguments.guarantee,
         commit_interval=_duration("--commit-interval", arguments.commit_interval),
         elasticity=None if autosized else elasticity_of(arguments.elasticity or []),

@@ -1,7 +1,9 @@
-"""The settings of a command: those of its options, then those of `fluvial.toml` in the current folder."""
+"""The settings of a command: those of its options, then those of the environment, then those of `fluvial.toml` in the
+current folder."""
 
+import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,19 +12,26 @@ from typing import Any, get_args, get_type_hints
 from ...dsl.errors import UsageError
 from ...dsl.validation import explain
 from ...planner.settings import Settings
+from .named_settings import assigned_settings, environment_settings
 from .option_values import parsed_duration, size
 
 FILE = "fluvial.toml"
 TABLE = "settings"
 
 
-def settings_with(**given: Any) -> Settings:
-    """The settings that are given as options, where None stands for an option that is not, with those of the file. An
-    option beats the file.
+def settings_with(assigned: Sequence[str] | None = None, **given: Any) -> Settings:
+    """The settings that are given as options, where None stands for an option that is not, with those of the
+    environment and of the file. `assigned` are those of `--set`. An option beats `--set`, that beats the environment,
+    and that beats the file.
 
     Raises UsageError for a file that cannot be read, an unknown setting, or a wrong value.
     """
-    return Settings(**(file_settings(Path(FILE)) | {name: value for name, value in given.items() if value is not None}))
+    options = {name: value for name, value in given.items() if value is not None}
+    return Settings(**(file_settings(Path(FILE)) | _named(assigned or ()) | options))
+
+
+def _named(assigned: Sequence[str]) -> dict[str, Any]:
+    return environment_settings(os.environ) | assigned_settings(assigned)
 
 
 def file_settings(path: Path) -> dict[str, Any]:
