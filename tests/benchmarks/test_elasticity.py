@@ -8,13 +8,15 @@ import msgspec
 import pytest
 
 from benchmarks.elasticity import containers, discarding, followed_load, moved_state, standbys
+from benchmarks.elasticity.__main__ import MAKER, PAGE, RESULTS
 from benchmarks.elasticity.bucket_run import Course, Passed
 from benchmarks.elasticity.containers import Busy
 from benchmarks.elasticity.curves import Curve, Panel, drawn
 from benchmarks.elasticity.discarding import Passing
 from benchmarks.elasticity.followed_load import FollowedLoad, LoadSample
-from benchmarks.elasticity.goals import Goal
+from benchmarks.elasticity.goals import Goal, Judged
 from benchmarks.elasticity.landings import Landing, between, by_second, longest_gap, percentile, problem, split
+from benchmarks.elasticity.measurements import MEASUREMENTS
 from benchmarks.elasticity.moved_state import SMALL, Change
 from benchmarks.elasticity.numbers import fill, numbering
 from benchmarks.elasticity.page import figures
@@ -219,6 +221,12 @@ def test_figures_are_filled_into_their_place(tmp_path: Path) -> None:
     assert page.read_text().split("\n")[2:] == ["new", "<!-- end of figures -->", "after", ""]
     with pytest.raises(ValueError, match="has no place for figures"):
         write_figures(page, "new\n", "make bench")
+
+
+def test_the_guide_shows_the_figures_that_are_kept() -> None:
+    files = {name: one.file(RESULTS) for name, one in MEASUREMENTS.items()}
+    kept = {name: msgspec.json.decode(file.read_bytes(), type=Judged) for name, file in files.items()}
+    assert published(PAGE, MAKER) == figures(kept)
 
 
 def test_the_tasks_that_moved_are_told_by_their_partitions() -> None:

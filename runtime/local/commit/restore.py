@@ -26,7 +26,7 @@ SHARED_SECONDS = 60.0
 """How long a start waits for transactions of other containers that are open on its changelogs."""
 SHARED_PAUSE_SECONDS = 0.2
 
-RESTS = 2.0
+RESTS = 3.0
 """How long whoever restores what nobody waits for rests after each batch, in times of that batch."""
 
 OnRestore = Callable[[int, int], None]
