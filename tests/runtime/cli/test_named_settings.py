@@ -1,8 +1,9 @@
 """Settings that variables of the environment give."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -11,7 +12,7 @@ from fluvial.planner import Settings
 from fluvial.runtime.cli.named_settings import assigned_settings, environment_settings, variable_of
 from fluvial.runtime.cli.settings_file import FILE, settings_with
 
-GIVEN = {
+GIVEN: Mapping[str, tuple[str, Any]] = {
     "guarantee": ("exactly_once", "exactly_once"),
     "commit_interval": ("500ms", timedelta(milliseconds=500)),
     "standbys": ("0", 0),
