@@ -15,6 +15,7 @@ PACKAGES = ("dsl", "planner", "runtime")
 
 ALLOWED = {
     "runtime/cli/commands/run.py": "Spark reads its options from the environment",
+    "runtime/cli/settings_file.py": "the edge: settings that the environment gives",
     "runtime/metrics/connections.py": "a server that is out of file descriptors pauses",
     "runtime/metrics/endpoints.py": "where the user's session keeps files of runs",
     "runtime/preflight/requirements.py": "where Java is",

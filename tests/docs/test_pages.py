@@ -1,5 +1,6 @@
 """Pages: their blocks of Python and their commands run, one after the other, in a folder of their own."""
 
+import os
 import shlex
 import shutil
 import sys
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -68,11 +70,13 @@ def run_python(block: Block, names: dict[str, Any]) -> None:
 
 
 def run_commands(block: Block, _: dict[str, Any]) -> None:
-    """Run the commands of a block, which are all ours."""
+    """Run the commands of a block, which are all ours; variables before a command are those of its environment."""
     for line in block.code.splitlines():
         words = shlex.split(line, comments=True)
-        assert words[0] == "fluvial", line
-        assert main(words[1:]) == 0, line
+        at = words.index("fluvial")
+        variables = dict(word.split("=", 1) for word in words[:at])
+        with patch.dict(os.environ, variables):
+            assert main(words[at + 1 :]) == 0, line
     sys.stdout.flush()
 
 
