@@ -18,7 +18,7 @@ from .resource import Resource
 from .serde import Serde, checked_key, checked_value
 from .stream import MessageStream
 from .table import Table
-from .validation import flag, millis, operator_id, require, stream_name
+from .validation import flag, millis, operator_id, require, stream_name, whole_number
 from .verb_calls import explained_attribute, explained_call, no_such_verb
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Pipeline:
         out_of_order: timedelta = ...,
         idle_after: timedelta | None = ...,
         bootstrap: bool = ...,
+        priority: int = ...,
     ) -> KeyedStream[K, V]: ...
     @overload
     def stream(
@@ -73,6 +74,7 @@ class Pipeline:
         out_of_order: timedelta = ...,
         idle_after: timedelta | None = ...,
         bootstrap: bool = ...,
+        priority: int = ...,
     ) -> KeyedStream[K, V]: ...
     @overload
     def stream(
@@ -85,6 +87,7 @@ class Pipeline:
         out_of_order: timedelta = ...,
         idle_after: timedelta | None = ...,
         bootstrap: bool = ...,
+        priority: int = ...,
     ) -> MessageStream[V]: ...
     @overload
     def stream(
@@ -97,6 +100,7 @@ class Pipeline:
         out_of_order: timedelta = ...,
         idle_after: timedelta | None = ...,
         bootstrap: bool = ...,
+        priority: int = ...,
     ) -> MessageStream[V]: ...
     def stream(
         self,
@@ -108,6 +112,7 @@ class Pipeline:
         out_of_order: timedelta = timedelta(0),
         idle_after: timedelta | None = None,
         bootstrap: bool = False,
+        priority: int = 0,
     ) -> MessageStream[Any]:
         """Read the stream `name`; with `key=` its records are taken to be partitioned by that key.
 
@@ -121,12 +126,16 @@ class Pipeline:
         A `bootstrap` stream comes first: at each start a task processes what it holds by then, before it processes
         anything of its other inputs. It holds back no stage behind a `partition_by`.
 
+        A task of the local engine processes messages of a lower `priority` only while none of a higher one wait; it may
+        be negative. Inputs of the same priority, which is 0, take turns.
+
         >>> pipeline = Pipeline("p")
         >>> pipeline.stream("readings", value=dict[str, float], key=str, out_of_order=timedelta(seconds=5))
         KeyedStream(stream readings)
         """
         stream_name(name)
         flag(f"stream {name!r}: bootstrap", bootstrap)
+        whole_number(f"stream {name!r}: priority", priority)
         if timestamp is not None:
             timestamp_of(f"stream {name!r}: timestamp", timestamp, value)
         fields: dict[str, Any] = {
@@ -137,6 +146,7 @@ class Pipeline:
             "out_of_order": millis(f"stream {name!r}: out_of_order", out_of_order),
             "idle_after": None if idle_after is None else millis(f"stream {name!r}: idle_after", idle_after, least=1),
             "bootstrap": bootstrap,
+            "priority": priority,
         }
         self._graph.check_new_stream(name)
         tail = self._graph.add(ops.Source, inputs=(), **fields)

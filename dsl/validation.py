@@ -52,6 +52,13 @@ def at_least_one(what: str, given: Any, of: str) -> int:
     return int(given)
 
 
+def whole_number(what: str, given: Any) -> int:
+    """Refuse anything but a whole number, be it negative."""
+    good = isinstance(given, int) and not isinstance(given, bool)
+    require(good, PipelineError, f"{what}={given!r}", "a whole number", "write one such as 1, or leave it out")
+    return int(given)
+
+
 def millis(what: str, duration: timedelta, *, least: int = 0, error: type[FluvialError] = PipelineError) -> int:
     """A duration as whole milliseconds; anything but a timedelta of at least `least` ms is refused."""
     good = isinstance(duration, timedelta) and duration // timedelta(milliseconds=1) >= least

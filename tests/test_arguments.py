@@ -192,6 +192,7 @@ CASES: dict[str, Case] = {
         out_of_order=MINUTE,
         idle_after=MINUTE,
         bootstrap=True,
+        priority=1,
     ),
     "table": on(lambda: Pipeline("p"), Pipeline.table, name="s", value=str, key=str),
     "remote_table": on(

@@ -12,7 +12,7 @@ from .labels import call_text, line_of
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source(Operator):
     """Reads a stream. `out_of_order` and `idle_after` in ms; `value` and `key` are types or Serdes; `bootstrap` before
-    other inputs."""
+    other inputs at a start, and those of a higher `priority` before others at any time."""
 
     stream: str
     value: Any
@@ -21,6 +21,7 @@ class Source(Operator):
     out_of_order: int = 0
     idle_after: int | None = None
     bootstrap: bool = False
+    priority: int = 0
     kind: ClassVar[str] = "stream"
     decodes_values: ClassVar[bool] = True
 

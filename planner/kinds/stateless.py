@@ -41,7 +41,7 @@ def _of_predicates(operator: ops.Split, inputs: list[Flow]) -> Iterator[Contradi
 
 
 def _source_options(op: ops.Source) -> dict[str, str]:
-    """How it tells the times of messages, and whether it is read before other inputs."""
+    """How it tells the times of messages, and whether its messages come before those of other inputs."""
     options = {"timestamp": function_name(op.timestamp) if op.timestamp else "of the record"}
     if op.out_of_order:
         options["out_of_order"] = duration(op.out_of_order)
@@ -49,6 +49,8 @@ def _source_options(op: ops.Source) -> dict[str, str]:
         options["idle_after"] = duration(op.idle_after)
     if op.bootstrap:
         options["bootstrap"] = "first"
+    if op.priority:
+        options["priority"] = str(op.priority)
     return options
 
 

@@ -17,17 +17,25 @@ class InputQueue:
 
     `next_offset` is the first offset that was not read, `read` counts the records that were read, and `processed`
     those that were processed. With `bootstrap_until` the input is processed up to that offset before the others, and
-    from `hold_at` on it is not processed; nor is one that is `held`. The `name` is that of the stream, or of the
-    `growth` of it that the partition is of.
+    from `hold_at` on it is not processed; nor is one that is `held`. It waits while inputs of a higher `priority` have
+    messages. The `name` is that of the stream, or of the `growth` of it that the partition is of.
     """
 
     def __init__(
-        self, stream: str, partition: int, offset: int, *, bootstrap_until: int | None = None, growth: int = 0
+        self,
+        stream: str,
+        partition: int,
+        offset: int,
+        *,
+        bootstrap_until: int | None = None,
+        growth: int = 0,
+        priority: int = 0,
     ) -> None:
         self.name = growth_name(stream, growth)
         self.stream = stream
         self.partition = partition
         self.growth = growth
+        self.priority = priority
         self.held = False
         self.next_offset = offset
         self.bootstrap_until = bootstrap_until
@@ -180,6 +188,13 @@ class InputQueues:
     def ready(self) -> bool:
         """Whether records wait that may be processed."""
         return any(queue.ready for queue in self)
+
+    def first(self) -> list[InputQueue]:
+        """The inputs whose messages are to be processed now: of those that have some, the ones of the highest
+        priority."""
+        ready = [queue for queue in self if queue.ready]
+        highest = max((queue.priority for queue in ready), default=0)
+        return [queue for queue in ready if queue.priority == highest]
 
     def add(self, batch: RecordBatch) -> None:
         """Queue a batch at the input that is its partition."""

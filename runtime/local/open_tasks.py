@@ -117,6 +117,7 @@ class TaskOpener:
         """Tasks that go on from their checkpoints. Those that are `taken_over` from containers that run have processed
         their bootstrap streams already, unless the checkpoint says otherwise."""
         starts, ends = cache(self.admin.starts), cache(self.admin.ends)  # tasks of a stage need the same offsets
+        priorities = {source.stream: source.priority for source in self.run.plan.pipeline.sources}
         opened = []
         for prepared, last in tasks:
             self._know(prepared.stage, last)
@@ -125,7 +126,7 @@ class TaskOpener:
             checkpoint = with_growths(last, setup.inputs, self._held_until)
             first = not taken_over or checkpoint.blank or checkpoint.bootstrapping
             bootstrapped = bootstrap_streams(self.run.plan) if first else frozenset()
-            queues = InputQueues(_queues(setup, checkpoint, starts, ends, self.latest, bootstrapped))
+            queues = InputQueues(_queues(setup, checkpoint, starts, ends, self.latest, bootstrapped, priorities))
             program = self.programs.of(setup.stage, split=setup.elasticity > 1)
             opened.append(LocalTask(self.run, program, setup, checkpoint, queues))
         return opened
@@ -290,6 +291,7 @@ def _queues(
     ends: OffsetsOf,
     latest: Collection[str],
     bootstrapped: Collection[str],
+    priorities: Mapping[str, int],
 ) -> Iterator[InputQueue]:
     """The queues of a task's inputs, each read from its checkpoint on. Without a checkpoint an input is read from its
     start, or from its end if it is in `latest`."""
@@ -301,7 +303,8 @@ def _queues(
         first = stream in bootstrapped and name not in checkpoint.holds
         until = ends(stream)[partition] if first else None
         offset = checkpoint.offsets.get(name, begin[partition])
-        yield InputQueue(stream, partition, offset, bootstrap_until=until, growth=growth)
+        priority = priorities.get(stream, 0)
+        yield InputQueue(stream, partition, offset, bootstrap_until=until, growth=growth, priority=priority)
 
 
 def _written_between(plan: Plan, admin: Admin) -> str | None:

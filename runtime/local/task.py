@@ -143,8 +143,8 @@ class LocalTask:
         self._work.set_clock(now, None if unread is None else {*unread, *queued})
 
     def step(self, most: int = SLICE) -> bool:
-        """Process queued messages, at most so many of each input, and fewer once a commit is due early. Returns whether
-        there was any work."""
+        """Process queued messages of the inputs that come first, at most so many of each, and fewer once a commit is
+        due early. Returns whether there was any work."""
         if not self._resumed:
             if self._work.rebuild(most):
                 self._work.state.evict(self._cache)
@@ -160,7 +160,7 @@ class LocalTask:
             return False
         self._work.check()
         moved = False
-        for queue in self.queues:
+        for queue in self.queues.first():
             if queue.ready and not self._work.paused:
                 moved |= self._process_state_slices(queue, most)
         self._work.state.evict(self._cache)

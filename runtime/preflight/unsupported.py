@@ -80,6 +80,10 @@ def _grouped_by_stream(plan: Plan, _: str) -> Iterable[str]:
     return [f"group_by of stage {one.name!r}" for one in plan.stages if one.group_by == BY_STREAM_PARTITION]
 
 
+def _with_priority(plan: Plan, _: str) -> Iterable[str]:
+    return [f"priority of {source.label}" for source in plan.pipeline.sources if source.priority]
+
+
 def _split_by_time(plan: Plan, _: str) -> Iterable[str]:
     """Sources whose messages every task decodes, since a function tells their times."""
     split = {name for stage in plan.stages if stage.elasticity > 1 for name in stage.inputs}
@@ -124,6 +128,7 @@ _CAVEATS = (
     ),
     _Row("spark", _split, "of no effect: Spark has key buckets of its own, see spark_buckets"),
     _Row("spark", _grouped_by_stream, "of no effect: Spark reads each partition of each stream in a task of its own"),
+    _Row("spark", _with_priority, "of no effect: a batch has messages of all inputs"),
     _Row(
         "spark",
         _written_on_kafka,

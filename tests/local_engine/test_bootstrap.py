@@ -5,22 +5,13 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.few_records import FewRecords
 from engines.targets import contents, write
 from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, PipelineError, collect, tumbling
 from fluvial.planner import plan
 from fluvial.runtime import run
-from fluvial.runtime.systems import MemorySystem
-from fluvial.runtime.systems.memory import MemoryConsumer
 from fluvial.runtime.testing import PipelineDriver
-
-
-class _Few(MemorySystem):
-    """Gives few messages at a time, so that inputs would mix."""
-
-    def consumer(self, *, max_records: int = 3) -> MemoryConsumer:
-        return super().consumer(max_records=min(max_records, 3))
-
 
 DAY = tumbling(timedelta(days=1))
 
@@ -36,7 +27,7 @@ def merged(first: str, then: str) -> Pipeline:
 @given(st.integers(0, 20), st.integers(0, 20), st.booleans())
 def test_all_it_holds_at_the_start_is_processed_first(rates: int, orders: int, comes_last: bool) -> None:
     first, then = ("b", "a") if comes_last else ("a", "b")
-    system = _Few()
+    system = FewRecords()
     inputs = {first: rates, then: orders}
     write(system, {name: [[(b"k", b"%d" % (name == then), 0, ())] * count] for name, count in inputs.items()})
     run(merged(first, then), system=system, until="end")
