@@ -2,25 +2,45 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from .errors import PipelineError
 from .validation import at_least_one, millis, number, one_of, require
 from .verb_calls import explained_call
 
+Action = Literal["fail", "skip", "dead_letter"]
+"""What becomes of a message that fails."""
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
-    """What happens to a message that cannot be decoded or that an operator fails on.
+    """What happens to a message that cannot be decoded or that an operator fails on, if the error is of one of the
+    classes of `on`; any other error stops the run.
 
-    >>> Pipeline("careful", on_error=dead_letter()).on_error
-    ErrorPolicy(action='dead_letter')
+    >>> Pipeline("careful", on_error=dead_letter(on=(ValueError,))).on_error
+    ErrorPolicy(action='dead_letter', on=(<class 'ValueError'>,))
     """
 
-    action: Literal["fail", "skip", "dead_letter"]
+    action: Action
+    on: tuple[type[BaseException], ...] = (BaseException,)
 
     def __post_init__(self) -> None:
-        one_of("ErrorPolicy: action", self.action, ("fail", "skip", "dead_letter"))
+        one_of("ErrorPolicy: action", self.action, get_args(Action))
+        _check_classes(self.action, self.on)
+
+    def action_for(self, error: BaseException) -> Action:
+        """What happens to a message that has failed with this error.
+
+        >>> skip(on=(LookupError,)).action_for(KeyError("ada")), skip(on=(LookupError,)).action_for(TypeError())
+        ('skip', 'fail')
+        """
+        return self.action if isinstance(error, self.on) else "fail"
+
+
+def _check_classes(what: str, on: Any) -> None:
+    """Refuse anything but a tuple of classes of errors, one or more."""
+    good = isinstance(on, tuple) and on and all(isinstance(one, type) and issubclass(one, BaseException) for one in on)
+    require(good, PipelineError, f"{what}: on={on!r}", "a tuple of classes of errors", "write on=(OSError,)")
 
 
 @explained_call
@@ -34,8 +54,8 @@ def fail() -> ErrorPolicy:
 
 
 @explained_call
-def skip() -> ErrorPolicy:
-    """Count the message and go on without it.
+def skip(*, on: tuple[type[BaseException], ...] = (BaseException,)) -> ErrorPolicy:
+    """Count the message and go on without it, if its error is of one of these classes; any other stops the run.
 
     >>> pipeline = Pipeline("shares", on_error=skip())
     >>> pipeline.stream("numbers", value=int).map(lambda number: 12 // number).send_to("shares")
@@ -44,12 +64,13 @@ def skip() -> ErrorPolicy:
     ...     driver.report().failed
     {'map-2': 1}
     """
-    return ErrorPolicy("skip")
+    return ErrorPolicy("skip", on)
 
 
 @explained_call
-def dead_letter() -> ErrorPolicy:
-    """Write the message and its error to the stream `{pipeline}-dead-letters`, count it, and go on.
+def dead_letter(*, on: tuple[type[BaseException], ...] = (BaseException,)) -> ErrorPolicy:
+    """Write the message and its error to the stream `{pipeline}-dead-letters`, count it, and go on, if the error is of
+    one of these classes; any other stops the run.
 
     >>> pipeline = Pipeline("shares", on_error=dead_letter())
     >>> pipeline.stream("numbers", value=int).map(lambda number: 12 // number).send_to("shares")
@@ -58,7 +79,7 @@ def dead_letter() -> ErrorPolicy:
     ...     [dict(letter.headers)["fluvial-error"] for letter in driver.dead_letters]
     [b'ZeroDivisionError: integer division or modulo by zero']
     """
-    return ErrorPolicy("dead_letter")
+    return ErrorPolicy("dead_letter", on)
 
 
 GRACE_MS = 1000

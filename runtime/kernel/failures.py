@@ -92,7 +92,7 @@ class Failures:
         if isinstance(error, OSError) and remedy_for(error):
             raise exhausted(error, f"what was written for {what}") from error
         operator = self.pipeline.operator(id) if id is not None else self.pipeline.operators[0]
-        action = self.pipeline.on_error.action
+        action = self.pipeline.on_error.action_for(error)
         if action == "fail":
             raise self._error(error, operator, what) from error
         self.counts[operator.id] = self.counts.get(operator.id, 0) + 1
@@ -121,8 +121,15 @@ class Failures:
         raised = f", raised at {frame}" if frame else ""
         advice = hint(self.pipeline, operator, error, users=frame is not None)
         wrong = f"{operator.label} failed on {what}: {advice.wrong}{_named(error)}{raised}"
-        remedy = f"{advice.remedy}, or set Pipeline(on_error=skip()) or dead_letter()"
+        remedy = f"{advice.remedy}, or {self._permitting(error)}"
         return MessageError(explain(wrong, advice.expected, remedy, advice.at or operator.origin))
+
+    def _permitting(self, error: BaseException) -> str:
+        """What to do so that the run goes on after such an error."""
+        policy = self.pipeline.on_error
+        if policy.action == "fail":
+            return "set Pipeline(on_error=skip()) or dead_letter()"
+        return f"add {type(error).__name__} to on= of {policy.action}()"
 
     def _headers(self, error: BaseException, operator: Operator, at: dict[str, Any]) -> Headers:
         details = {

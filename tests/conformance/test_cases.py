@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from engines.conformance import Conformance, check, events, on_targets, told
@@ -130,6 +131,15 @@ def skipping() -> Pipeline:
     return pipeline
 
 
+def skipping_what_is_no_share() -> Pipeline:
+    """Division by zero is skipped; each stage has the policy."""
+    pipeline = Pipeline("shares", on_error=skip(on=(ZeroDivisionError, msgspec.DecodeError)))
+    shares = pipeline.stream("in", value=int).map(lambda number: 12 // number)
+    halves = shares.partition_by(str, id="by-share", key_type=str, value=int).map(lambda share: 12 // (share - 1))
+    halves.send_to("out")
+    return pipeline
+
+
 def only_odd(number: int) -> int:
     if number % 2 == 0:
         raise ValueError(f"{number} is even")
@@ -246,6 +256,13 @@ CASES = [
         skipping,
         {"in": [[(None, b"bad", 0, ()), (None, b"7", 1, ())]]},
         text("7"),
+        {},
+    ),
+    Conformance(
+        "errors-of-some-classes-are-skipped",
+        skipping_what_is_no_share,
+        {"in": [[(None, value, 0, ()) for value in (b"0", b"bad", b"12", b"3", b"4")]]},
+        text("4", "6"),
         {},
     ),
     Conformance(

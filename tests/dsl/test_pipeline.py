@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import KeyedStream, MessageStream, Pipeline, PipelineError, fail, skip
+from fluvial.dsl import KeyedStream, MessageStream, Pipeline, PipelineError, dead_letter, fail, skip
 from fluvial.dsl import operators as ops
 
 
@@ -102,9 +102,16 @@ def wrong_policy() -> object:
     return Pipeline("p", on_error=policy)
 
 
+def names_of_errors() -> object:
+    names: Any = ["ValueError"]
+    return skip(on=names)
+
+
 REFUSED: list[tuple[Callable[[], object], str, str, str]] = [
     (lambda: Pipeline("two words"), "id 'two words'", "letters, digits, '_' and '-'", ""),
     (wrong_policy, "on_error='skip'", "fail(), skip() or dead_letter()", ""),
+    (names_of_errors, "skip: on=['ValueError']", "a tuple of classes of errors", "write on=(OSError,)"),
+    (lambda: dead_letter(on=()), "dead_letter: on=()", "a tuple of classes of errors", "write on=(OSError,)"),
     (read_twice, "stream 'words' is read twice", "one handle per stream or table", "use it in both places"),
     (lambda: source(out_of_order=timedelta(-1)), "stream 'words': out_of_order", "a timedelta, not negative", ""),
     (lambda: source(idle_after=timedelta(0)), "stream 'words': idle_after", "at least 1 ms", ""),

@@ -66,6 +66,16 @@ def test_a_dead_letter_is_the_record_as_it_came_with_the_error_in_its_headers() 
     assert found.counts == {"map-2": 1}
 
 
+@pytest.mark.parametrize("policy", [skip(on=(LookupError, ValueError)), dead_letter(on=(ValueError,))])
+def test_an_error_of_another_class_than_the_policy_names_stops_the_run(policy: ErrorPolicy) -> None:
+    found = failures(policy)
+    found.message(WHERE, raised(), "map-2")
+    found.message(WHERE, UnicodeError("a subclass"), "map-2")
+    with pytest.raises(MessageError, match=rf"TypeError: no text\n(?s:.*)add TypeError to on= of {policy.action}\(\)"):
+        found.message(WHERE, TypeError("no text"), "map-2")
+    assert found.counts == {"map-2": 2}
+
+
 class SilentError(Exception):
     def __str__(self) -> str:
         raise ValueError("no text")
