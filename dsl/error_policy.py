@@ -39,7 +39,11 @@ class ErrorPolicy:
 
 def _check_classes(what: str, on: Any) -> None:
     """Refuse anything but a tuple of classes of errors, one or more."""
-    good = isinstance(on, tuple) and on and all(isinstance(one, type) and issubclass(one, BaseException) for one in on)
+    good = (
+        isinstance(on, tuple)
+        and bool(on)
+        and all(isinstance(one, type) and issubclass(one, BaseException) for one in on)
+    )
     require(good, PipelineError, f"{what}: on={on!r}", "a tuple of classes of errors", "write on=(OSError,)")
 
 
