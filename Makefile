@@ -53,8 +53,9 @@ $(LINKS)/%:
 # the end. More lanes than cores, as each waits for half of its time: for brokers, for Java, for what has died to be
 # noticed.
 SHORT_LANES := test-searches test-systems test-own-spark
-LANES := test-on-spark test-elsewhere test-for-users test-properties $(SHORT_LANES)
-ALL_LANES := test-on-spark test-faults test-elsewhere test-for-users test-properties test-cases-on-spark $(SHORT_LANES)
+LANES := test-on-spark test-for-users test-properties test-runtime test-elsewhere $(SHORT_LANES)
+ALL_LANES := test-on-spark test-properties test-faults test-for-users test-runtime test-elsewhere test-cases-on-spark \
+	$(SHORT_LANES)
 PYTEST := $(BIN)/python -u -m pytest --durations=20
 
 # Else each of the lanes, which begin at once, would compile all that it imports.
@@ -96,7 +97,11 @@ test-own-spark:
 FOR_USERS := tests/command_line tests/both_engines tests/benchmarks tests/examples tests/typing tests/docs tests/drawings
 ELSEWHERE := --ignore tests/faults --ignore tests/properties --ignore tests/oracle
 test-elsewhere:
-	$(PYTEST) -m "not spark and not hypothesis" $(ELSEWHERE) $(FOR_USERS:%=--ignore %) $(SYSTEMS:%=--ignore %) 2>&1 | sed -u 's/^/elsewhere | /'
+	$(PYTEST) -m "not spark and not hypothesis" $(ELSEWHERE) --ignore tests/runtime $(FOR_USERS:%=--ignore %) \
+		$(SYSTEMS:%=--ignore %) 2>&1 | sed -u 's/^/elsewhere | /'
+
+test-runtime:
+	$(PYTEST) -m "not spark and not hypothesis" tests/runtime 2>&1 | sed -u 's/^/runtime   | /'
 
 test-for-users:
 	$(PYTEST) -m "not spark and not hypothesis" $(FOR_USERS) 2>&1 | sed -u 's/^/for users | /'
