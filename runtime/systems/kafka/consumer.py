@@ -1,6 +1,6 @@
 """The consumer: reads partitions of topics from given offsets on."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -63,7 +63,7 @@ class KafkaConsumer:
         kept = {place: buffer for place, buffer in self._buffers.items() if positions.get(place) == buffer.taken}
         added = {place: offset for place, offset in positions.items() if place not in kept}
         self._check(added)
-        removed = self._buffers.keys() - kept.keys()
+        removed = {place: buffer for place, buffer in self._buffers.items() if place not in kept}
         self._buffers = kept | {place: PrefetchBuffer(place, offset) for place, offset in added.items()}
         self._ready = {place: buffer for place, buffer in self._ready.items() if place in kept}
         streams = {stream for stream, _ in positions}
@@ -79,11 +79,13 @@ class KafkaConsumer:
                 raise offset_outside(*place, offset, starts[place], ends[place], self._settings.url)
 
     def _change(
-        self, added: Mapping[StreamPartition, int], removed: Collection[StreamPartition], *, anew: bool
+        self, added: Mapping[StreamPartition, int], removed: Mapping[StreamPartition, PrefetchBuffer], *, anew: bool
     ) -> None:
         """Let the client read these partitions besides, and those no longer; `anew`, no others."""
         if self._client is None:
             self._client = self._make(self._settings, self._monitor)
+        if paused := [buffer.place for buffer in removed.values() if buffer.paused]:
+            self._client.resume(paused)  # else they would be paused still when they are assigned again
         places = [TopicPartition(*place, offset) for place, offset in added.items()]
         if anew:
             self._client.assign(places)

@@ -128,23 +128,31 @@ changes = st.lists(
 
 @pytest.mark.kafka
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(script=st.lists(written, min_size=1, max_size=4), changes=changes, max_records=st.sampled_from([5, 50]))
+@given(
+    script=st.lists(written, min_size=1, max_size=4),
+    changes=changes,
+    wishes=wishes,
+    max_prefetched_bytes=st.sampled_from([1, 8 << 20]),
+)
 def test_partitions_that_come_and_go_give_each_record_once_and_in_order(
     kafka: KafkaSystem,
     topic: MakeTopic,
     script: list[Written],
     changes: list[tuple[frozenset[int], int | None]],
-    max_records: int,
+    wishes: list[frozenset[int]],
+    max_prefetched_bytes: int,
 ) -> None:
     name = topic(PARTITIONS)
     expected = write(kafka, name, script)
     ends = {(name, partition): end for partition, end in enumerate(kafka.admin().ends(name))}
     seen: dict[StreamPartition, list[tuple[int, Record]]] = {place: [] for place in ends}
     positions = dict.fromkeys(ends, 0)
-    consumer = kafka.consumer(max_records=max_records)
+    consumer = KafkaConsumer(Cluster(kafka.settings), max_records=5, max_prefetched_bytes=max_prefetched_bytes)
     consumer.assign(positions)
+    turns = iterate(wishes)
     for numbers, back in [*changes, (frozenset(range(PARTITIONS)), None)]:
-        for batch in consumer.poll(0.3):
+        wanted = next(turns)
+        for batch in consumer.poll(0.3, None if wanted is None else frozenset((name, number) for number in wanted)):
             place = batch.stream, batch.partition
             positions[place] = batch.next_offset
             seen[place] += zip(batch.offsets, batch.records, strict=True)
@@ -161,6 +169,33 @@ def test_partitions_that_come_and_go_give_each_record_once_and_in_order(
             seen[place] += zip(batch.offsets, batch.records, strict=True)
     consumer.close()
     assert {place: [record for _, record in records] for place, records in seen.items()} == expected
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("others", [True, False])
+def test_a_partition_that_was_paused_is_read_once_it_is_assigned_again(
+    kafka: KafkaSystem, topic: MakeTopic, others: bool
+) -> None:
+    name = topic(2)
+    sender = kafka.record_producer()
+    sender.send(name, 0, numbered(500, size=100))
+    sender.send(name, 1, numbered(5))
+    sender.flush()
+    consumer = KafkaConsumer(Cluster(kafka.settings), max_records=10, max_prefetched_bytes=1)
+    consumer.assign({(name, 0): 0, (name, 1): 0})
+    wanted, read = frozenset([(name, 1)]), 0
+    until = time.monotonic() + PATIENCE
+    while not (consumer.paused and read == 5) and time.monotonic() < until:
+        read = max([read, *(batch.next_offset for batch in consumer.poll(0.05, wanted))])
+    assert consumer.paused == {(name, 0)}
+    stays = {(name, 1): 5} if others else {}
+    consumer.assign(stays or {(name, 1): 0})
+    consumer.assign({**stays, (name, 0): 3})
+    came = list[int]()
+    while len(came) < 497 and time.monotonic() < until:
+        came += [offset for batch in consumer.poll(0.1) if batch.partition == 0 for offset in batch.offsets]
+    consumer.close()
+    assert came == [*range(3, 500)]
 
 
 timestamps = st.sampled_from([0, 1, -1, -5, 2**62, -(2**63), 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1)
