@@ -13,6 +13,7 @@ from ...dsl.errors import UnsupportedError, UsageError
 from ...dsl.pipeline import Pipeline
 from ...dsl.text import plural
 from ...dsl.validation import explain, require
+from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.task_assignment import stages_of, tasks_of
 from ..autosize.autosize_options import Autosize
@@ -31,7 +32,7 @@ from ..process.stop_request import Stopped
 from ..report import OnProgress, Report
 from ..systems import open_system
 from ..systems.contract import ProducingSystem, System
-from ..systems.open import opening
+from ..systems.open import Opening, opening
 from .autosizing import Autosizing, first_size, shared_processors, whole_stages
 from .child_process import ChildConfig
 from .running_child import Say, Starting
@@ -61,17 +62,14 @@ def run_containers(
 
     A child of this process loads the target again. Each container serves metrics at a port of its own: the ports after
     that of `metrics`, or any free ones if that is 0."""
-    place, plan = opening(system), checked_plan(pipeline, system, settings)
-    whole: frozenset[str] = frozenset()
+    place, start = opening(system), _Start(checked_plan(pipeline, system, settings), settings, containers)
     if autosize is not None:
-        whole, size = whole_stages(plan, settings), first_size(plan, system, autosize)
-        elasticity = {stage: 1 if stage in whole else factor for stage, factor in size.elasticity.items()}
-        containers, plan = size.containers, with_elasticity(plan, elasticity)
-        settings = replace(settings, elasticity=elasticity)
+        start = start.sized(system, autosize)
+    plan, containers = start.plan, start.containers
     idle = containers - len(tasks_of(stages_of(plan)))
     if idle > 0:
         say(f"{plural(idle, 'container')} of {containers} will be idle: there are no more tasks")
-    change_elasticity(plan, system, settings, until)
+    change_elasticity(plan, system, start.settings, until)
     with ExitStack() as stack:
         try:
             with exhaustion_explained(), stop_signals(), interruptions_raised():
@@ -80,34 +78,54 @@ def run_containers(
                 run = begin_run(plan, system, containers, until)
         except Stopped:
             return Report(pipeline=plan.name, engine="local", seconds=0.0)
-        first = ChildConfig(
-            target=target,
-            system=place,
-            settings=settings,
-            until=until,
-            container=0,
-            containers=containers,
-            run=run,
-            partitions={stream.name: stream.partitions for stream in plan.streams if stream.kind == "source"},
-            metrics=None,
-            measured=autosize is not None,
-        )
+        first = start.config(target, place, until, run, measured=autosize is not None)
         autosizing = None
         if autosize is not None:
             processors = shared_processors(elsewhere=hosts is not None)
-            autosizing = Autosizing(plan, system, run, autosize, say, whole=whole, processors=processors)
-        config_of = partial(_of_container, first, metrics)
+            autosizing = Autosizing(plan, system, run, autosize, say, whole=start.whole, processors=processors)
         with queued_stderr():
             return supervise(
                 pipeline,
                 containers,
-                config_of,
+                partial(_of_container, first, metrics),
                 most_restarts=most_restarts,
                 progress=progress,
                 say=say,
                 starting=starting,
                 autosizing=autosizing,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a run begins with. The stages that are `whole` stay so, whatever the load."""
+
+    plan: Plan
+    settings: Settings
+    containers: int
+    whole: frozenset[str] = frozenset()
+
+    def sized(self, system: System, autosize: Autosize) -> "_Start":
+        """The same with the size that the run has by its load, which is that of the last run at first."""
+        whole, size = whole_stages(self.plan, self.settings), first_size(self.plan, system, autosize)
+        elasticity = {stage: 1 if stage in whole else factor for stage, factor in size.elasticity.items()}
+        settings = replace(self.settings, elasticity=elasticity)
+        return _Start(with_elasticity(self.plan, elasticity), settings, size.containers, whole)
+
+    def config(self, target: str, system: Opening, until: Until, run: str, *, measured: bool) -> ChildConfig:
+        """What the first container is told."""
+        return ChildConfig(
+            target=target,
+            system=system,
+            settings=self.settings,
+            until=until,
+            container=0,
+            containers=self.containers,
+            run=run,
+            partitions={stream.name: stream.partitions for stream in self.plan.streams if stream.kind == "source"},
+            metrics=None,
+            measured=measured,
+        )
 
 
 def _of_container(first: ChildConfig, metrics: Address | None, number: int) -> ChildConfig:
