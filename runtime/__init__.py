@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from .background_run import RunHandle, start
     from .data_frames.bindings import Backfill, DataFrameInput, DataFrameOutput
     from .foreground_run import run
+    from .local.input_offsets import InputOffset, OffsetChange
     from .metrics.http import Metrics
     from .pipeline_frame import to_dataframe
+    from .pipeline_offsets import SetOffsets, committed_offsets, export_offsets, import_offsets, set_offsets
     from .pipeline_reset import reset
     from .pipeline_scale import scale
     from .report import Progress, Report
@@ -24,17 +26,24 @@ __all__ = [
     "Backfill",
     "DataFrameInput",
     "DataFrameOutput",
+    "InputOffset",
     "KafkaSystem",
     "Metrics",
+    "OffsetChange",
     "Progress",
     "Report",
     "ResetStep",
     "RunHandle",
+    "SetOffsets",
     "Settings",
+    "committed_offsets",
+    "export_offsets",
+    "import_offsets",
     "open_system",
     "reset",
     "run",
     "scale",
+    "set_offsets",
     "start",
     "to_dataframe",
 ]
@@ -44,17 +53,24 @@ _HOMES = {
     "Backfill": ".data_frames.bindings",
     "DataFrameInput": ".data_frames.bindings",
     "DataFrameOutput": ".data_frames.bindings",
+    "InputOffset": ".local.input_offsets",
     "KafkaSystem": ".systems",
     "Metrics": ".metrics.http",
+    "OffsetChange": ".local.input_offsets",
     "Progress": ".report",
     "Report": ".report",
     "ResetStep": ".reset_step",
     "RunHandle": ".background_run",
+    "SetOffsets": ".pipeline_offsets",
     "Settings": "..planner.settings",
+    "committed_offsets": ".pipeline_offsets",
+    "export_offsets": ".pipeline_offsets",
+    "import_offsets": ".pipeline_offsets",
     "open_system": ".systems",
     "reset": ".pipeline_reset",
     "run": ".foreground_run",
     "scale": ".pipeline_scale",
+    "set_offsets": ".pipeline_offsets",
     "start": ".background_run",
     "to_dataframe": ".pipeline_frame",
 }

@@ -1,6 +1,6 @@
 """`reset`: removes the checkpoints and state of a pipeline, on either engine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from importlib import import_module
@@ -19,6 +19,8 @@ from .preflight.requirements import check_requirements
 from .reset_step import ResetStep
 from .systems import LogSystem, open_system
 from .systems.contract import System
+from .systems.provisioning import table_streams
+from .systems.start_points import StartPoint, offsets_of
 
 ResetSteps = Callable[[Plan, System, Settings, Sequence[str] | None], AbstractContextManager[list[ResetStep]]]
 """A context manager of an engine: it yields the steps of a reset, and the pipeline cannot run while it is open."""
@@ -31,6 +33,7 @@ def reset(
     states: Sequence[str] | None = None,
     inputs: Sequence[str] | None = None,
     keep_offsets: bool = False,
+    to: StartPoint | Mapping[str, StartPoint] | None = None,
     engine: EngineName = "local",
     system: str | System = "log:.fluvial",
     settings: Settings | None = None,
@@ -43,12 +46,16 @@ def reset(
     state and watermarks. With `keep_offsets` it reads them from the present offsets: for topics that were deleted and
     created again with the same messages.
     Without either, checkpoints, stores, changelogs and intermediate streams are removed. Outputs, dead letters and
-    inputs stay, and the next run reads its inputs from their start. With `dry_run` nothing is removed. `engine`,
+    inputs stay, and the next run reads its inputs from where `Settings.offset_default` says. With `to` all of that is
+    removed too, and the next run reads its inputs from there: "earliest", "latest", a datetime with a time zone, for
+    the first record whose timestamp is not before it, or an offset; for all inputs, or by `STREAM` or
+    `STREAM/PARTITION`.
+    Streams of tables are read from their start. With `dry_run` nothing is removed. `engine`,
     `system` and `settings` are those of the run. Stores on other machines may stay: on Kafka a run restores them.
 
     Returns the steps. Raises SystemProblem while the pipeline runs; UsageError for an operator without state, a stream
-    that is not read, or a log that does not exist; UnsupportedError in memory, and for `inputs` on another system than
-    Kafka or another engine than "local".
+    that is not read, an offset that it does not have, or a log that does not exist; UnsupportedError in memory, for
+    `inputs` on another system than Kafka, and for `inputs` and `to` on another engine than "local".
 
     >>> from tempfile import mkdtemp
     >>> from fluvial.runtime import run
@@ -61,8 +68,8 @@ def reset(
     >>> [step.kind for step in reset(pipeline, system=streams)]
     ['store', 'checkpoint']
     """
-    _check_arguments(states, inputs, keep_offsets=keep_offsets, dry_run=dry_run)
-    streams = _existing_system(system)
+    _check_arguments(states, inputs, to, keep_offsets=keep_offsets, dry_run=dry_run)
+    streams = existing_system(system)
     settings = Settings() if settings is None else settings
     check_requirements(engine)
     existing = streams.admin().streams()
@@ -71,13 +78,14 @@ def reset(
         planned = plan_with_growth(pipeline, streams, existing, settings, reads={})
     else:
         planned = plan_on(pipeline, existing, settings)
-    with _steps(engine, inputs, keep_offsets)(planned, streams, settings, states) as steps:
+    steps_of = _steps(engine, inputs, keep_offsets) if to is None else _starting(engine, to, existing)
+    with steps_of(planned, streams, settings, states) as steps:
         for step in [] if dry_run else steps:
             step.remove()
         return steps
 
 
-def _existing_system(system: str | System) -> System:
+def existing_system(system: str | System) -> System:
     """The system of the run. A log must exist, for a reset would make an empty one."""
     streams = open_system(system)
     if isinstance(streams, LogSystem) and not streams.directory.is_dir():
@@ -86,11 +94,14 @@ def _existing_system(system: str | System) -> System:
     return streams
 
 
-def _check_arguments(states: object, inputs: object, *, keep_offsets: bool, dry_run: bool) -> None:
+def _check_arguments(states: object, inputs: object, to: object, *, keep_offsets: bool, dry_run: bool) -> None:
     flag("reset: dry_run", dry_run)
     flag("reset: keep_offsets", keep_offsets)
     _check_names("states", states, "ids of operators")
     _check_names("inputs", inputs, "names of streams")
+    if to is not None and (states is not None or inputs is not None):
+        wrong = f"reset: to= together with {'states=' if states is not None else 'inputs='}"
+        raise UsageError(explain(wrong, "to= alone: all that is kept is removed", "to move offsets alone: set_offsets"))
     if (states is not None and inputs is not None) or (keep_offsets and inputs is None):
         wrong = "states= together with inputs=" if states is not None else "keep_offsets=True without inputs="
         raise UsageError(explain(f"reset: {wrong}", "one of the two, and keep_offsets= for inputs alone"))
@@ -100,6 +111,31 @@ def _check_names(name: str, given: object, what: str) -> None:
     several = isinstance(given, Sequence) and not isinstance(given, str | bytes) and bool(given)
     if given is not None and not (several and all(isinstance(one, str) for one in cast("Sequence[object]", given))):
         raise UsageError(explain(f"{name}={given!r}", f"{what}, one or more", f"write {name}=['visits']"))
+
+
+def _starting(engine: str, to: StartPoint | Mapping[str, StartPoint], existing: Mapping[str, int]) -> ResetSteps:
+    """The steps of a reset after which the pipeline begins at start points."""
+    if engine == "spark":
+        remedy = "reset it without, and run it with offset_default; or give it another name"
+        wrong = f"reset to {to!r} with engine 'spark': Spark's checkpoint has offsets that nobody can set"
+        raise UnsupportedError(explain(wrong, "the local engine", remedy))
+    from .local.input_offsets import refuse_between, settable  # noqa: PLC0415 - for this engine alone
+    from .local.start_steps import start_steps  # noqa: PLC0415 - for this engine alone
+
+    def steps_of(
+        plan: Plan, system: System, settings: Settings, _: Sequence[str] | None
+    ) -> AbstractContextManager[list[ResetStep]]:
+        starting, tables = plan_on(plan.pipeline, existing, settings), table_streams(plan)
+        inputs = {name: count for name, count in settable(starting).items() if name not in tables}
+        named = to if isinstance(to, Mapping) else dict.fromkeys(inputs, to)
+        streams = {name.partition("/")[0] for name in named}
+        refuse_between(plan, streams)
+        # Once a partition has an offset, the stream counts as read, and others would be read from their starts.
+        defaults = dict.fromkeys(streams & inputs.keys(), settings.offset_default)
+        offsets = offsets_of(system, {**defaults, **named}, inputs)
+        return start_steps(plan, system, settings, starting, offsets)
+
+    return steps_of
 
 
 def _steps(engine: str, inputs: Sequence[str] | None, keep_offsets: bool) -> ResetSteps:

@@ -342,6 +342,35 @@ CASES: dict[str, Case] = {
     "to_dataframe": of(
         runtime.to_dataframe, free=("value",), pipeline=copy(), stream="out", inputs={"in": a_frame()}, key="k"
     ),
+    "committed_offsets": of(
+        runtime.committed_offsets, pipeline=copy(), engine="local", system="log:kept", settings=planner.Settings()
+    ),
+    "set_offsets": of(
+        runtime.set_offsets,
+        pipeline=copy(),
+        inputs={"in": "latest"},
+        engine="local",
+        system="log:kept",
+        settings=planner.Settings(),
+        dry_run=True,
+    ),
+    "export_offsets": of(
+        runtime.export_offsets,
+        pipeline=copy(),
+        file="offsets.json",
+        engine="local",
+        system="log:kept",
+        settings=planner.Settings(),
+    ),
+    "import_offsets": of(
+        runtime.import_offsets,
+        pipeline=copy(),
+        file="offsets.json",
+        engine="local",
+        system="log:kept",
+        settings=planner.Settings(),
+        dry_run=True,
+    ),
     "reset": of(
         runtime.reset,
         pipeline=copy(),
@@ -488,6 +517,9 @@ DATA = {
     "Report",
     "RunHandle",
     "ResetStep",
+    "InputOffset",
+    "OffsetChange",
+    "SetOffsets",
     "Guarantee",
 }
 """What users read, or subclass, or get from a function that is tried."""
@@ -529,6 +561,8 @@ def test_every_argument_is_tried() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_right_arguments_are_taken(name: str) -> None:
-    # Of which two exclude each other, one takes a while, one needs Spark, and one a pipeline that runs on Kafka.
-    if name not in ("run", "start", "after", "to_dataframe", "scale"):
+    # Of which two exclude each other, one takes a while, one needs Spark, one a pipeline that runs on Kafka, and three
+    # one that has run.
+    ran = ("set_offsets", "export_offsets", "import_offsets")
+    if name not in ("run", "start", "after", "to_dataframe", "scale", *ran):
         called(CASES[name], {})

@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parent
 SHORTER, SMALLER = "waits that are shorter than a user's", "pieces so small that little fills several"
 REPLACEMENTS: Mapping[str, tuple[str, str]] = {
+    "command_line/test_checkpoint.py": ("", SHORTER),
     "command_line/test_reset.py": ("", SHORTER),
     "examples/conftest.py": ("one Spark session for all examples", ""),
     "faults/test_handovers_on_kafka.py": ("no objects are frozen, as in a process of one container", ""),
@@ -56,6 +57,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "runtime/spark/worker/test_worker_process.py": ("a machine that has no room for a loop", SHORTER),
     "runtime/test_open_resources.py": ("", SHORTER),
     "runtime/test_output_routes.py": ("", SHORTER),
+    "runtime/test_pipeline_offsets.py": ("a crash at the write of the checkpoints", SHORTER),
     "runtime/test_pipeline_reset.py": ("", SHORTER),
     "spark_engine/test_clock.py": ("a crash after a batch is written", ""),
     "spark_engine/test_data_frames.py": ("tells when a stop has cancelled the jobs of Spark's that run", ""),

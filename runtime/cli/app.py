@@ -18,6 +18,7 @@ from ..pipeline_loader import load_pipeline
 from ..process.resource_limits import exhausted, remedy_for
 from ..process.standard_streams import flush_stdout, forgiving_stderr
 from . import arguments as words
+from .checkpoint_verbs import checkpoint
 from .commands import check as checking
 from .commands import plan as planning
 from .commands import top
@@ -43,6 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(state)
+app.add_typer(checkpoint)
 app.command("reset")(reset_verb)
 app.command("scale")(scale_verb)
 app.command("produce")(produce_verb)

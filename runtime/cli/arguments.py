@@ -341,10 +341,38 @@ KeepOffsets = Annotated[
 ResetAll = Annotated[
     bool, typer.Option("--all", help="Remove checkpoints, stores, changelogs and streams between stages; needs --yes.")
 ]
+_WHERE = "earliest, latest, an offset, or a time such as 2026-03-01T12:00:00Z, for the first record that is not older"
+ResetTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--to",
+        metavar="[STREAM[/PARTITION]=]WHERE",
+        help=f"As --all, and read the inputs from there: {_WHERE}; repeatable, with streams. Engine local.",
+    ),
+]
 Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Perform the reset; without --yes, --all only lists what it would remove.")
+    bool,
+    typer.Option(
+        "--yes", "-y", help="Perform the reset; without --yes, --all and --to only list what they would remove."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List what would be removed, and remove nothing.")]
+
+# checkpoint
+
+SetInputs = Annotated[
+    list[str],
+    typer.Option(
+        "--input",
+        metavar="STREAM[/PARTITION]=WHERE",
+        help=f"Read the input from there in the next run: {_WHERE}; repeat it for more.",
+    ),
+]
+OffsetsFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file with the offsets, as JSON.")]
+SetDryRun = Annotated[bool, typer.Option("--dry-run", help="List what would be set, and set nothing.")]
+
+# scale
+
 NewContainers = Annotated[
     int | None, typer.Option("--containers", metavar="N", min=1, help="The number of containers that it is to have.")
 ]

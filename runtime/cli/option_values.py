@@ -4,12 +4,13 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar, cast, get_args, overload
+from typing import Literal, TypeVar, cast, get_args, overload
 
 from ...dsl.errors import UsageError
 from ...dsl.validation import explain
 from ...planner.settings import Grouping
 from ..systems import KafkaSystem, System, open_system
+from ..systems.start_points import StartPoint, parsed_start
 
 T = TypeVar("T")
 
@@ -116,13 +117,39 @@ def group_by_of(given: Sequence[str], option: str = "--group-by") -> Grouping | 
     return {stage: _grouping(f"{option} {stage}=", text) for stage, text in named.items()} or None
 
 
+@overload
+def start_points_of(option: str, given: Sequence[str], *, named: Literal[True]) -> dict[str, StartPoint]: ...
+@overload
+def start_points_of(option: str, given: Sequence[str]) -> StartPoint | dict[str, StartPoint] | None: ...
+def start_points_of(
+    option: str, given: Sequence[str], *, named: bool = False
+) -> StartPoint | dict[str, StartPoint] | None:
+    """The start points of an option that is written `[STREAM[/PARTITION]=]WHERE` and may be repeated; None if it was
+    not given. With `named` it is always written with a stream.
+
+    >>> start_points_of("--to", ["latest"]), start_points_of("--to", ["clicks/0=7", "orders=earliest"])
+    ('latest', {'clicks/0': 7, 'orders': 'earliest'})
+    """
+    alone = None if named else _of_all(option, given, "WHERE", "STREAM", ("start point", "stream", "begin elsewhere"))
+    if alone is not None:
+        return _value(option, alone, alone, "WHERE", parsed_start)
+    return pairs(option, given, "STREAM[/PARTITION]=WHERE", parsed_start) or ({} if named else None)
+
+
 def _of_all_stages(option: str, given: Sequence[str], form: str, noun: str, purpose: str) -> str | None:
     """The value of an option that is given without the id of a stage; None if it is given for some stages, or for
     none."""
+    return _of_all(option, given, form, "STAGE", (noun, "stage", purpose))
+
+
+def _of_all(option: str, given: Sequence[str], form: str, name: str, said: tuple[str, str, str]) -> str | None:
+    """The value of an option that is given without a name; None if it is given with names, or not at all. An error
+    says what the value is, what has it, and what it is for."""
+    noun, owner, purpose = said
     alone = [text for text in given if "=" not in text]
     if alone and len(given) > 1:
-        remedy = f"write {option} {form} once, or {option} STAGE={form} for each stage that is to {purpose}"
-        raise wrong_option(option, alone[-1], f"one {noun} for all stages, or one for each of some", remedy)
+        remedy = f"write {option} {form} once, or {option} {name}={form} for each {owner} that is to {purpose}"
+        raise wrong_option(option, alone[-1], f"one {noun} for all {owner}s, or one for each of some", remedy)
     return alone[0] if alone else None
 
 

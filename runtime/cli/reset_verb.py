@@ -8,7 +8,7 @@ from ..preflight.state_compatibility import emptied
 from ..reset_step import ResetStep
 from ..systems import DEFAULT_SYSTEM
 from . import arguments as words
-from .option_values import named_system, wrong_option
+from .option_values import group_by_of, named_system, start_points_of, wrong_option
 from .printing import print_json
 from .settings_file import settings_with
 
@@ -19,23 +19,27 @@ def reset_verb(
     inputs: words.ResetInputs = None,
     keep_offsets: words.KeepOffsets = False,
     everything: words.ResetAll = False,
+    to: words.ResetTo = None,
     yes: words.Yes = False,
     dry_run: words.DryRun = False,
     engine: words.ResetEngine = "local",
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     state_dir: words.StateDir = None,
+    group_by: words.PlanGroupBy = None,
     as_json: words.Json = False,
 ) -> None:
     """Remove stored state of a pipeline, so that operators, or the whole pipeline, start over. Refused while it runs.
 
     With --state the operator starts empty, and the next run continues to read where the last one ended. With --all the
-    next run reads the inputs from their start. With --stream, on Kafka, it reads a topic that was deleted and created
-    again. Outputs and inputs stay.
+    next run reads the inputs from their start, with --to from there. With --stream, on Kafka, it reads a topic that was
+    deleted and created again. Outputs and inputs stay.
 
     fluvial reset visits.py --state visits
     """
+    everything = everything or bool(to)
     _refuse_unclear({"--state": states, "--stream": inputs, "--all": everything}, keep_offsets=keep_offsets)
+    starts = start_points_of("--to", to or [])
     pipeline = load_pipeline(target)
     unconfirmed = everything and not yes
     steps = reset(
@@ -43,16 +47,18 @@ def reset_verb(
         states=states or None,
         inputs=inputs or None,
         keep_offsets=keep_offsets,
+        to=starts,
         engine=engine,
         system=named_system(system, kafka_conf),
-        settings=settings_with(state_dir=state_dir),
+        settings=settings_with(state_dir=state_dir, group_by=group_by_of(group_by or [])),
         dry_run=dry_run or unconfirmed,
     )
     notes = emptied(pipeline, states or ()) if steps else ()
     _print_steps(steps, notes, removed=not (dry_run or unconfirmed), as_json=as_json)
     if steps and unconfirmed and not dry_run:
-        expected, remedy = "--yes, once you have read what would be removed", "write --all --yes to remove it"
-        raise wrong_option("--all", "without --yes", expected, remedy)
+        option = "--to" if to else "--all"
+        expected, remedy = "--yes, once you have read what would be removed", f"write {option} and --yes to remove it"
+        raise wrong_option(option, "without --yes", expected, remedy)
 
 
 def _refuse_unclear(choices: Mapping[str, object], *, keep_offsets: bool) -> None:
@@ -68,12 +74,21 @@ def _refuse_unclear(choices: Mapping[str, object], *, keep_offsets: bool) -> Non
         raise wrong_option("--keep-offsets", f"with {chosen[0]}", "--stream STREAM", "leave out --keep-offsets")
 
 
+TO_DO = {"removed": "remove", "set": "set"}
+
+
+def _done(step: ResetStep) -> str:
+    """What was done by a step."""
+    return "set" if step.kind == "start" else "removed"
+
+
 def _print_steps(steps: Sequence[ResetStep], notes: Iterable[str], *, removed: bool, as_json: bool) -> None:
     if as_json:
-        print_json([{"kind": step.kind, "name": step.name, "removed": removed} for step in steps])
+        print_json([{"kind": step.kind, "name": step.name, _done(step): removed} for step in steps])
         return
     for step in steps:
-        print(f"{'removed' if removed else 'would remove'} {step}")
+        done = _done(step)
+        print(f"{done if removed else f'would {TO_DO[done]}'} {step}")
     for note in notes:
         print(note)
     if not steps:

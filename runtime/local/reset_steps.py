@@ -41,17 +41,26 @@ def reset_steps(
     if not isinstance(system, ProducingSystem) and state_folder(plan, system, settings) is None:
         wrong = f"a pipeline on {system.url} cannot be reset"
         raise UnsupportedError(explain(wrong, "log:DIR or kafka://HOST:PORT", "begin with a new system in memory"))
-    with no_containers(plan.name, system):
-        if not isinstance(system, ProducingSystem):
-            # Before checkpoints are read: a crash may have left a last commit in a store alone.
-            stateful = [task for task, one in checkpoints_in(system, plan.name).items() if one.states]
-            _publish_pending(plan, cast("PublishingSystem", system), settings, stateful)
+    with stopped(plan, system, settings):
         stored = checkpoints_in(system, plan.name)
         if operators is None:
             yield _all_steps(plan, system, settings, stored)
         else:
             _check_operators(plan, stored, operators)
             yield _state_steps(plan, system, settings, stored, operators)
+
+
+@contextmanager
+def stopped(plan: Plan, system: System, settings: Settings) -> Iterator[None]:
+    """Let no container of a pipeline run while the context is open, and have its last commits published.
+
+    Raises SystemProblem if a container is alive."""
+    with no_containers(plan.name, system):
+        if not isinstance(system, ProducingSystem):
+            # Before checkpoints are read: a crash may have left a last commit in a store alone.
+            stateful = [task for task, one in checkpoints_in(system, plan.name).items() if one.states]
+            _publish_pending(plan, cast("PublishingSystem", system), settings, stateful)
+        yield
 
 
 def _check_operators(plan: Plan, stored: Checkpoints, operators: Sequence[str]) -> None:

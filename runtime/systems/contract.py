@@ -331,6 +331,11 @@ class ProducingAdmin(Admin, Protocol):
         """The offset that the next record will have, by partition, also behind records that readers do not see yet."""
         ...
 
+    def offsets_since(self, stream: str, timestamp: int) -> list[int]:
+        """The offset of the first record that has this timestamp, in ms since epoch from 0 on, or a later one, by
+        partition; that of `ends` where there is none."""
+        ...
+
     @property
     def metadata_ms(self) -> int:
         """The time in ms within which clients hear of partitions that a stream has got: for so long a producer may go

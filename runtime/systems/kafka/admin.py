@@ -121,6 +121,14 @@ class KafkaAdmin:
         """The offset that the next record will have, by partition, those of open transactions counted."""
         return list(self._cluster.offsets.log_ends(self._places(stream)).values())
 
+    def offsets_since(self, stream: str, timestamp: int) -> list[int]:
+        """The offset of the first record with this timestamp, in ms since epoch, or a later one, by partition; that of
+        `ends` where there is none."""
+        places = self._places(stream)
+        ends = self._cluster.offsets.ends(places)
+        found = self._cluster.offsets.since(places, timestamp)
+        return [min(found.get(place, end), end) for place, end in ends.items()]
+
     @property
     def metadata_ms(self) -> int:
         """`metadata.max.age.ms` of the settings of the client. Without it that of Kafka's Java clients, whose producers

@@ -53,6 +53,12 @@ class TopicOffsets:
         """The offset that the next record will have, committed or not."""
         return self._offsets(places, OFFSET_END, read_uncommitted_client, patience)
 
+    def since(self, places: Collection[StreamPartition], timestamp: int) -> PartitionOffsets:
+        """The offset of the first record with this timestamp, in ms since epoch, or a later one. Partitions without
+        such a record are left out."""
+        found = self._offsets(places, timestamp, read_uncommitted_client)
+        return {place: offset for place, offset in found.items() if offset != OFFSET_END}
+
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Have the records before these offsets removed, without waiting. Errors are logged."""
         places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in starts.items()]
@@ -75,6 +81,7 @@ class TopicOffsets:
         within: float | None = None,
     ) -> PartitionOffsets:
         # Not with list_offsets: librdkafka frees a request that has timed out while it still writes to it.
+        # `which` is a timestamp, or one of the two negative numbers that stand for an end of the partition.
         wanted = [TopicPartition(stream, partition, which) for stream, partition in places]
         # If a partition has no known leader yet, the client may check again only after 3 s. A new request checks at
         # once.
@@ -91,7 +98,7 @@ class TopicOffsets:
                     self._check(places)
                 raise
             offset_of = {(place.topic, place.partition): place.offset for place in offsets}
-            if any(offset < 0 for offset in offset_of.values()):
+            if any(offset < (OFFSET_END if which >= 0 else 0) for offset in offset_of.values()):
                 # For a partition whose leader was just elected, the client returns -1001 and no error.
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
             return offset_of

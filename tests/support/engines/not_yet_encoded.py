@@ -7,9 +7,8 @@ NOT_YET: dict[str, str] = {
     "W24": INTERNAL,
     **dict.fromkeys(("W26", "W27"), INTERNAL),
     **dict.fromkeys(("R04", "R05", "R06", "R07", "R08", "R10", "R12", "R13", "R14", "R15", "C09"), TASKS),
-    **dict.fromkeys(("R18", "R19", "R20", "R26", "C01", "C02", "C03", "O10", "O11", "O13", "O14"), INTERNAL),
+    **dict.fromkeys(("R18", "R19", "R20", "R26", "C01", "C02", "C03", "O13", "O14"), INTERNAL),
     **dict.fromkeys(("C06",), "a commit is not asked for by messages here"),
-    **dict.fromkeys(("O02", "O04", "O05", "O06", "O08"), "start points and resets are a later feature"),
     **dict.fromkeys(("M10",), INTERNAL),
     **dict.fromkeys(("P15", "P17"), INTERNAL),
 }

@@ -86,6 +86,13 @@ class ProducingAdmin(MemoryAdmin):
     def log_ends(self, stream: str) -> list[int]:
         return self.ends(stream)
 
+    def offsets_since(self, stream: str, timestamp: int) -> list[int]:
+        found = []
+        for records in self._memory.partitions(stream):
+            later = (offset for offset, record in enumerate(records) if record[2] >= timestamp)
+            found.append(next(later, len(records)))
+        return found
+
     @property
     def metadata_ms(self) -> int:
         return self._system.metadata_ms
