@@ -5,7 +5,7 @@ from ..dsl.errors import PlanError
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import LONGEST_NAME, explain
-from .stream_names import changelog, checkpoints, coordinator, dead_letters, heartbeats
+from .stream_names import changelog, checkpoints, coordinator, dead_letters, handled_letters, heartbeats
 from .validation import written_by
 
 
@@ -33,6 +33,7 @@ def _own_streams(pipeline: Pipeline) -> dict[str, tuple[str, Origin]]:
     }
     if pipeline.on_error.action == "dead_letter":
         own[dead_letters(pipeline.name)] = "the pipeline's dead letters", pipeline.origin
+        own[handled_letters(pipeline.name)] = "which of the pipeline's dead letters are handled", pipeline.origin
     for operator in pipeline.operators:
         if operator.role == "both":
             own[changelog(pipeline.name, operator.id)] = f"the changelog of {operator.label}", operator.origin

@@ -40,6 +40,11 @@ def dead_letters(pipeline: str) -> str:
     return f"{pipeline}-dead-letters"
 
 
+def handled_letters(pipeline: str) -> str:
+    """The stream that marks dead letters which were replayed or dropped."""
+    return f"{pipeline}-dead-letters-handled"
+
+
 def checkpoints(pipeline: str) -> str:
     """The stream of a pipeline's checkpoints, in systems that keep them in one."""
     return f"{pipeline}-checkpoints"

@@ -11,10 +11,19 @@ if TYPE_CHECKING:
     from ..planner.settings import Settings
     from .background_run import RunHandle, start
     from .data_frames.bindings import Backfill, DataFrameInput, DataFrameOutput
+    from .dead_letters import DeadLetter
     from .foreground_run import run
     from .local.input_offsets import InputOffset, OffsetChange
     from .metrics.http import Metrics
     from .pipeline_frame import to_dataframe
+    from .pipeline_letters import (
+        HandledLetters,
+        LetterGroup,
+        drop_dead_letters,
+        list_dead_letters,
+        replay_dead_letters,
+        show_dead_letter,
+    )
     from .pipeline_offsets import SetOffsets, committed_offsets, export_offsets, import_offsets, set_offsets
     from .pipeline_reset import reset
     from .pipeline_scale import scale
@@ -26,8 +35,11 @@ __all__ = [
     "Backfill",
     "DataFrameInput",
     "DataFrameOutput",
+    "DeadLetter",
+    "HandledLetters",
     "InputOffset",
     "KafkaSystem",
+    "LetterGroup",
     "Metrics",
     "OffsetChange",
     "Progress",
@@ -37,13 +49,17 @@ __all__ = [
     "SetOffsets",
     "Settings",
     "committed_offsets",
+    "drop_dead_letters",
     "export_offsets",
     "import_offsets",
+    "list_dead_letters",
     "open_system",
+    "replay_dead_letters",
     "reset",
     "run",
     "scale",
     "set_offsets",
+    "show_dead_letter",
     "start",
     "to_dataframe",
 ]
@@ -53,8 +69,11 @@ _HOMES = {
     "Backfill": ".data_frames.bindings",
     "DataFrameInput": ".data_frames.bindings",
     "DataFrameOutput": ".data_frames.bindings",
+    "DeadLetter": ".dead_letters",
+    "HandledLetters": ".pipeline_letters",
     "InputOffset": ".local.input_offsets",
     "KafkaSystem": ".systems",
+    "LetterGroup": ".pipeline_letters",
     "Metrics": ".metrics.http",
     "OffsetChange": ".local.input_offsets",
     "Progress": ".report",
@@ -64,13 +83,17 @@ _HOMES = {
     "SetOffsets": ".pipeline_offsets",
     "Settings": "..planner.settings",
     "committed_offsets": ".pipeline_offsets",
+    "drop_dead_letters": ".pipeline_letters",
     "export_offsets": ".pipeline_offsets",
     "import_offsets": ".pipeline_offsets",
+    "list_dead_letters": ".pipeline_letters",
     "open_system": ".systems",
+    "replay_dead_letters": ".pipeline_letters",
     "reset": ".pipeline_reset",
     "run": ".foreground_run",
     "scale": ".pipeline_scale",
     "set_offsets": ".pipeline_offsets",
+    "show_dead_letter": ".pipeline_letters",
     "start": ".background_run",
     "to_dataframe": ".pipeline_frame",
 }

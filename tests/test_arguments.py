@@ -345,6 +345,24 @@ CASES: dict[str, Case] = {
     "committed_offsets": of(
         runtime.committed_offsets, pipeline=copy(), engine="local", system="log:kept", settings=planner.Settings()
     ),
+    "list_dead_letters": of(runtime.list_dead_letters, pipeline=copy(), system="log:kept", handled=True),
+    "show_dead_letter": of(runtime.show_dead_letter, pipeline=copy(), letter="0:12", system="log:kept"),
+    "replay_dead_letters": of(
+        runtime.replay_dead_letters,
+        pipeline=copy(),
+        letters=["0:12"],
+        operator="send_to-2",
+        system="log:kept",
+        dry_run=True,
+    ),
+    "drop_dead_letters": of(
+        runtime.drop_dead_letters,
+        pipeline=copy(),
+        letters=["0:12"],
+        operator="send_to-2",
+        system="log:kept",
+        dry_run=True,
+    ),
     "set_offsets": of(
         runtime.set_offsets,
         pipeline=copy(),
@@ -520,6 +538,9 @@ DATA = {
     "InputOffset",
     "OffsetChange",
     "SetOffsets",
+    "DeadLetter",
+    "HandledLetters",
+    "LetterGroup",
     "Guarantee",
 }
 """What users read, or subclass, or get from a function that is tried."""
@@ -561,8 +582,9 @@ def test_every_argument_is_tried() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_right_arguments_are_taken(name: str) -> None:
-    # Of which two exclude each other, one takes a while, one needs Spark, one a pipeline that runs on Kafka, and three
+    # Of which two exclude each other, one takes a while, one needs Spark, one a pipeline that runs on Kafka, and some
     # one that has run.
-    ran = ("set_offsets", "export_offsets", "import_offsets")
+    ran = {"set_offsets", "export_offsets", "import_offsets", "show_dead_letter", "replay_dead_letters"}
+    ran.add("drop_dead_letters")
     if name not in ("run", "start", "after", "to_dataframe", "scale", *ran):
         called(CASES[name], {})

@@ -22,6 +22,7 @@ from .checkpoint_verbs import checkpoint
 from .commands import check as checking
 from .commands import plan as planning
 from .commands import top
+from .letter_verbs import dead_letters
 from .option_values import elasticity_of, group_by_of, named_system, pairs, parsed_count, parsed_duration
 from .printing import console, print_json, print_last
 from .reset_verb import reset_verb
@@ -45,6 +46,7 @@ app = typer.Typer(
 )
 app.add_typer(state)
 app.add_typer(checkpoint)
+app.add_typer(dead_letters)
 app.command("reset")(reset_verb)
 app.command("scale")(scale_verb)
 app.command("produce")(produce_verb)

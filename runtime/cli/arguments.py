@@ -371,6 +371,24 @@ SetInputs = Annotated[
 OffsetsFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file with the offsets, as JSON.")]
 SetDryRun = Annotated[bool, typer.Option("--dry-run", help="List what would be set, and set nothing.")]
 
+# dead-letters
+
+HandledToo = Annotated[bool, typer.Option("--handled", help="Those that were replayed or dropped instead.")]
+LetterPlace = Annotated[
+    str, typer.Argument(metavar="PARTITION:OFFSET", help="The place in the stream of dead letters.")
+]
+AllLetters = Annotated[bool, typer.Option("--all", help="All that are not handled.")]
+LetterPlaces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--offset", metavar="PARTITION:OFFSET", help="The one at this place of the stream of dead letters; repeatable."
+    ),
+]
+LetterOperator = Annotated[
+    str | None, typer.Option("--operator", metavar="ID", help="All of this operator that are not handled.")
+]
+LettersDryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many there are, and change nothing.")]
+
 # scale
 
 NewContainers = Annotated[
