@@ -179,6 +179,17 @@ def test_all_key_buckets_of_a_partition_are_set(system: System, elasticity: int)
     assert {*went(copying(), system)} == {b"%d" % value for value in range(5, 20)}
 
 
+def test_partitions_that_came_since_are_set_with_the_others() -> None:
+    system = ProducingSystem()
+    add(system, 1, 2)
+    went(copying(), system)
+    system.grow("in", 2)
+    add(system, 3, 4, partition=1, partitions=2)
+    done = set_offsets(copying(), {"in": "earliest", "in/1": 1}, system=system)
+    assert [(change.partition, change.before, change.offset) for change in done.changes] == [(0, 2, 0), (1, None, 1)]
+    assert sorted(went(copying(), system), key=str) == [b"1", b"2", b"4"]
+
+
 def test_tasks_that_are_grouped_by_stream_are_set(system: System) -> None:
     def merged() -> Pipeline:
         pipeline = Pipeline("p")
