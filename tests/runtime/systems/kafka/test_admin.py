@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from fluvial.dsl.errors import SystemProblem
+from fluvial.runtime.kernel.time.bounds import LATEST
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.contract import StreamUse
 from kafka.broker import Broker
@@ -191,3 +192,17 @@ def test_offsets_are_noted_for_those_who_watch_lag(kafka: KafkaSystem, broker: B
     places = [TopicPartition(name, 0), TopicPartition(name, 1)]
     wait_until(lambda: [place.offset for place in reader.committed(places)] == [7, 9], "the offsets are there")
     reader.close()
+
+
+def test_a_time_is_the_offset_of_the_first_record_that_is_not_older(kafka: KafkaSystem, name: str) -> None:
+    admin = kafka.admin()
+    admin.create(name, 2)
+    assert admin.offsets_since(name, 1_000) == [0, 0]
+    writing = kafka.producer().begin()
+    writing.append(name, 0, [(None, b"", time, ()) for time in (1_000, 3_000, 2_000)])
+    writing.commit()
+    assert admin.offsets_since(name, 1_000) == [0, 0]
+    assert admin.offsets_since(name, 1_001) == [1, 0]
+    # Behind the last record, and the mark of the transaction.
+    assert admin.offsets_since(name, 3_001) in ([3, 0], [4, 0])
+    assert admin.offsets_since(name, LATEST) == admin.ends(name)
