@@ -580,11 +580,20 @@ def test_every_argument_is_tried() -> None:
     assert asked == tried
 
 
+OF_A_RUN = {
+    "set_offsets",
+    "export_offsets",
+    "import_offsets",
+    "show_dead_letter",
+    "replay_dead_letters",
+    "drop_dead_letters",
+}
+"""What needs streams that a run has read or written."""
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_right_arguments_are_taken(name: str) -> None:
     # Of which two exclude each other, one takes a while, one needs Spark, one a pipeline that runs on Kafka, and some
     # one that has run.
-    ran = {"set_offsets", "export_offsets", "import_offsets", "show_dead_letter", "replay_dead_letters"}
-    ran.add("drop_dead_letters")
-    if name not in ("run", "start", "after", "to_dataframe", "scale", *ran):
+    if name not in {"run", "start", "after", "to_dataframe", "scale"} | OF_A_RUN:
         called(CASES[name], {})

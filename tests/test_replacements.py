@@ -57,6 +57,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "runtime/spark/worker/test_worker_process.py": ("a machine that has no room for a loop", SHORTER),
     "runtime/test_open_resources.py": ("", SHORTER),
     "runtime/test_output_routes.py": ("", SHORTER),
+    "runtime/test_pipeline_letters.py": ("a replay that another one overtakes", ""),
     "runtime/test_pipeline_offsets.py": ("a crash at the write of the checkpoints", SHORTER),
     "runtime/test_pipeline_reset.py": ("", SHORTER),
     "spark_engine/test_clock.py": ("a crash after a batch is written", ""),

@@ -126,8 +126,9 @@ def _place(
     group_by: list[str] | None,
 ) -> dict[str, Any]:
     """Where the pipeline has its checkpoints, as arguments of the functions."""
-    sizes = {"elasticity": elasticity_of(elasticity or []), "group_by": group_by_of(group_by or [])}
-    settings = settings_with(state_dir=state_dir, **sizes)
+    settings = settings_with(
+        state_dir=state_dir, elasticity=elasticity_of(elasticity or []), group_by=group_by_of(group_by or [])
+    )
     return {"engine": engine, "system": named_system(system, kafka_conf), "settings": settings}
 
 

@@ -16,7 +16,7 @@ from fluvial.runtime import (
     run,
     show_dead_letter,
 )
-from fluvial.runtime.dead_letters import letter_of
+from fluvial.runtime.dead_letters import Handling, handled_in, letter_of
 from fluvial.runtime.systems import LogSystem, System
 
 FIXED = {"fixed": False}
@@ -187,6 +187,7 @@ def test_a_stream_of_letters_that_was_made_anew_has_none_that_are_handled() -> N
 
 def test_wherever_a_replay_is_killed_each_message_goes_back_once() -> None:
     """A message and its mark become visible together."""
+    left, system = 0, ProducingSystem()
     for left in range(40):
         system = ProducingSystem()
         add(system, b"0", b"0", b"0")
@@ -211,6 +212,26 @@ def test_two_replays_at_once_on_a_log_are_refused(tmp_path: Path) -> None:
     with system.claim("p", "dead-letters"), pytest.raises(SystemProblem):
         replay_dead_letters(sharing(), system=system)
     assert len(contents(system, "in")) == 1
+
+
+def test_of_two_replays_at_once_on_kafka_the_first_is_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = ProducingSystem()
+    add(system, b"0")
+    go(system)
+    read, second = handled_in, False
+
+    def overtaken(*given: Any) -> dict[tuple[int, int], Handling]:
+        nonlocal second
+        found = read(*given)
+        if not second:
+            second = True
+            assert replay_dead_letters(sharing(), system=system).letters == 1
+        return found
+
+    monkeypatch.setattr("fluvial.runtime.pipeline_letters.handled_in", overtaken)
+    with pytest.raises(SystemProblem):
+        replay_dead_letters(sharing(), system=system)
+    assert len(contents(system, "in")) == 2
 
 
 @pytest.mark.slow
