@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from .background_run import RunHandle, start
     from .data_frames.bindings import Backfill, DataFrameInput, DataFrameOutput
     from .dead_letters import DeadLetter
+    from .executor.keyed_executor import KeyedExecutor
+    from .executor.submission import Submission
     from .foreground_run import run
     from .local.input_offsets import InputOffset, OffsetChange
     from .metrics.http import Metrics
@@ -39,6 +41,7 @@ __all__ = [
     "HandledLetters",
     "InputOffset",
     "KafkaSystem",
+    "KeyedExecutor",
     "LetterGroup",
     "Metrics",
     "OffsetChange",
@@ -48,6 +51,7 @@ __all__ = [
     "RunHandle",
     "SetOffsets",
     "Settings",
+    "Submission",
     "committed_offsets",
     "drop_dead_letters",
     "export_offsets",
@@ -74,6 +78,7 @@ _HOMES = {
     "InputOffset": ".local.input_offsets",
     "KafkaSystem": ".systems",
     "LetterGroup": ".pipeline_letters",
+    "KeyedExecutor": ".executor.keyed_executor",
     "Metrics": ".metrics.http",
     "OffsetChange": ".local.input_offsets",
     "Progress": ".report",
@@ -87,6 +92,7 @@ _HOMES = {
     "export_offsets": ".pipeline_offsets",
     "import_offsets": ".pipeline_offsets",
     "list_dead_letters": ".pipeline_letters",
+    "Submission": ".executor.submission",
     "open_system": ".systems",
     "replay_dead_letters": ".pipeline_letters",
     "reset": ".pipeline_reset",

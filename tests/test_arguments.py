@@ -401,6 +401,21 @@ CASES: dict[str, Case] = {
     "scale": of(
         runtime.scale, pipeline=copy(), containers=2, system="memory:", dry_run=True, timeout=MINUTE, say=plain
     ),
+    "KeyedExecutor": of(
+        runtime.KeyedExecutor,
+        fn=call,
+        max_in_flight=2,
+        order="key",
+        max_waiting=2,
+        max_per_key=2,
+        max_ahead=2,
+        timeout=MINUTE,
+        retry=dsl.Retry(),
+        on_error=dsl.skip(),
+        on_result=both,
+        on_skip=both,
+        threads=False,
+    ),
     "open_system": of(runtime.open_system, target="memory:"),
     "KafkaSystem": of(
         runtime.KafkaSystem, servers="localhost:9092", conf={}, topics={}, reach_within=MINUTE, give_up_after=MINUTE
@@ -541,6 +556,7 @@ DATA = {
     "DeadLetter",
     "HandledLetters",
     "LetterGroup",
+    "Submission",
     "Guarantee",
 }
 """What users read, or subclass, or get from a function that is tried."""

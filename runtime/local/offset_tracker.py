@@ -56,6 +56,12 @@ class OffsetTracker:
         return self._position
 
     @property
+    def open_batches(self) -> int:
+        """How many batches have begun that the position has not passed."""
+        self.position()
+        return len(self._batches)
+
+    @property
     def idle(self) -> bool:
         """Whether no message is in flight."""
         self.position()

@@ -98,6 +98,10 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/runtime/containers/test_spark_hosts.py",
     ),
     "runtime/containers/start.py": ("tests/command_line/test_containers.py",),
+    "runtime/executor/key_lines.py": ("tests/runtime/executor/test_keyed_executor.py",),
+    "runtime/executor/options.py": ("tests/runtime/executor/test_keyed_executor.py",),
+    "runtime/executor/partition_progress.py": ("tests/runtime/executor/test_keyed_executor.py",),
+    "runtime/executor/watchers.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/files/formats.py": ("tests/runtime/files/test_records.py",),
     "runtime/kernel/compiler/graph_builder.py": (
         "tests/runtime/kernel/code/test_stage_graph.py",

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from ....dsl.error_policy import Retry
 from ....dsl.errors import MessageError
-from ....dsl.operators import AsyncCall, Operator
+from ....dsl.operators import AsyncCall
 from ....planner.descriptions import duration
 from .cancellation import GRACE_SECONDS, AbandonedCalls, as_error, is_retried, too_late
 from .loop_time import LoopTime, LoopTimer, loop_time
@@ -23,6 +23,20 @@ from .loop_time import LoopTime, LoopTimer, loop_time
 Sleep = Callable[[float], Awaitable[None]]
 Gate = Callable[["Call"], Awaitable[None]]
 """Delays the result of a call that has ended, so that tests choose the order in which calls end."""
+
+
+class Caller(Protocol):
+    """Whose calls a pool makes, as errors say it: an operator, or what else calls a function of the user's."""
+
+    @property
+    def label(self) -> str:
+        """A short text that names it."""
+        ...
+
+    @property
+    def origin(self) -> object:
+        """The line on which it was written."""
+        ...
 
 
 class Call:
@@ -119,14 +133,14 @@ class Deadlines:
 
 
 class CallPool:
-    """The calls of one asynchronous operator in one task: at most `max_in_flight` run at once.
+    """The calls of one asynchronous operator in one task, or of an executor: at most `max_in_flight` run at once.
 
     `deliver(call)` is called in the event loop for each call that has ended, in the operator's order.
     """
 
     def __init__(
         self,
-        operator: Operator,
+        caller: Caller,
         call: AsyncCall,
         deliver: Callable[[Call], None],
         sleep: Sleep = asyncio.sleep,
@@ -144,7 +158,7 @@ class CallPool:
         self._workers: set[asyncio.Task[Any]] = set()
         self._deadlines = Deadlines(call.timeout / 1000, self._abandon)
         self._timeout, self._table = call.timeout, call.table
-        self._abandoned = AbandonedCalls(call.max_in_flight, operator.label, operator.origin)
+        self._abandoned = AbandonedCalls(call.max_in_flight, caller.label, caller.origin)
         self._clean = copy_context()
         self._cancelled = False
         self.outstanding = 0
