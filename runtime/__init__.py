@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .foreground_run import run
     from .local.input_offsets import InputOffset, OffsetChange
     from .metrics.http import Metrics
+    from .pipeline_drain import drain
     from .pipeline_frame import to_dataframe
     from .pipeline_letters import (
         HandledLetters,
@@ -53,6 +54,7 @@ __all__ = [
     "Settings",
     "Submission",
     "committed_offsets",
+    "drain",
     "drop_dead_letters",
     "export_offsets",
     "import_offsets",
@@ -93,6 +95,7 @@ _HOMES = {
     "import_offsets": ".pipeline_offsets",
     "list_dead_letters": ".pipeline_letters",
     "Submission": ".executor.submission",
+    "drain": ".pipeline_drain",
     "open_system": ".systems",
     "replay_dead_letters": ".pipeline_letters",
     "reset": ".pipeline_reset",

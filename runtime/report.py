@@ -87,7 +87,8 @@ class Report(Struct, frozen=True, kw_only=True):
     hottest first, where tasks are split by key: see the guide to elasticity.
 
     The counts are of this process; with several containers of their last processes. `resumed` says whether the run
-    resumed from checkpoints; `restarts` counts the restarts of containers by a supervisor.
+    resumed from checkpoints; `restarts` counts the restarts of containers by a supervisor. One that was `drained` has
+    ended since it was told to, with nothing left inside.
 
     >>> pipeline = Pipeline("copy")
     >>> pipeline.stream("words", value=str).send_to("copies")
@@ -111,6 +112,7 @@ class Report(Struct, frozen=True, kw_only=True):
     restore_seconds: float = 0.0
     resumed: bool = False
     restarts: int = 0
+    drained: bool = False
     warnings: dict[str, str] = {}
     hot_keys: tuple[HotKey, ...] = ()
 

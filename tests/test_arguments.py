@@ -416,6 +416,9 @@ CASES: dict[str, Case] = {
         on_skip=both,
         threads=False,
     ),
+    "drain": of(
+        runtime.drain, pipeline=copy(), system="memory:", group_by="partition", dry_run=True, timeout=MINUTE, say=plain
+    ),
     "open_system": of(runtime.open_system, target="memory:"),
     "KafkaSystem": of(
         runtime.KafkaSystem, servers="localhost:9092", conf={}, topics={}, reach_within=MINUTE, give_up_after=MINUTE
@@ -609,7 +612,7 @@ OF_A_RUN = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_right_arguments_are_taken(name: str) -> None:
-    # Of which two exclude each other, one takes a while, one needs Spark, one a pipeline that runs on Kafka, and some
+    # Of which two exclude each other, one takes a while, one needs Spark, two a pipeline that runs on Kafka, and some
     # one that has run.
-    if name not in {"run", "start", "after", "to_dataframe", "scale"} | OF_A_RUN:
+    if name not in {"run", "start", "after", "to_dataframe", "scale", "drain"} | OF_A_RUN:
         called(CASES[name], {})

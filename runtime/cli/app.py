@@ -22,6 +22,7 @@ from .checkpoint_verbs import checkpoint
 from .commands import check as checking
 from .commands import plan as planning
 from .commands import top
+from .drain_verb import drain_verb
 from .letter_verbs import dead_letters
 from .option_values import elasticity_of, group_by_of, named_system, pairs, parsed_count, parsed_duration
 from .printing import console, print_json, print_last
@@ -49,6 +50,7 @@ app.add_typer(checkpoint)
 app.add_typer(dead_letters)
 app.command("reset")(reset_verb)
 app.command("scale")(scale_verb)
+app.command("drain")(drain_verb)
 app.command("produce")(produce_verb)
 app.command("consume")(consume_verb)
 app.command("run")(run_verb)

@@ -401,6 +401,13 @@ NewElasticity = Annotated[list[str] | None, typer.Option("--elasticity", metavar
 RunningSystem = Annotated[
     str, typer.Option("--system", metavar="URL", help="The system that it runs on: kafka://HOST:PORT.")
 ]
+DrainedSystem = Annotated[
+    str, typer.Option("--system", metavar="URL", help="The system that it runs on: kafka://HOST:PORT or log:FOLDER.")
+]
+DrainDryRun = Annotated[bool, typer.Option("--dry-run", help="Show the offsets of the inputs, and change nothing.")]
+DrainTimeout = Annotated[
+    str, typer.Option("--timeout", metavar="DURATION", help="How long to wait; the run drains on after that.")
+]
 ScaleDryRun = Annotated[bool, typer.Option("--dry-run", help="List the tasks that would move, and change nothing.")]
 ScaleTimeout = Annotated[
     str, typer.Option("--timeout", metavar="DURATION", help="Go back if tasks have not moved within this time.")

@@ -44,6 +44,7 @@ def merged_report(pipeline: str, parts: Sequence[Report], seconds: float, restar
         restore_seconds=max((part.restore_seconds for part in parts), default=0.0),
         resumed=any(part.resumed for part in parts),
         restarts=restarts,
+        drained=any(part.drained for part in parts),
         warnings=merged_warnings(part.warnings for part in parts),
         hot_keys=hottest_first(key for part in parts for key in part.hot_keys),
     )

@@ -255,7 +255,8 @@ class Supervisor:
     def _is_over(self, child: _Child, code: int) -> bool:
         """Whether a container that has ended is not to be restarted."""
         leaves = child.config.container >= self._containers
-        if code == 0 and (child.config.until != "stopped" or self._stop.is_set() or leaves):
+        drained = any(report.drained for one in self._children for report in one.reports)
+        if code == 0 and (child.config.until != "stopped" or self._stop.is_set() or leaves or drained):
             return True
         if self._stop.is_set():
             # Codes of a container that had not begun, that ended itself, and that was killed, perhaps by its watchdog.

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from msgspec.structs import replace
+
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..preflight.input_streams import InputStreamMonitor
@@ -144,6 +146,13 @@ class Container:
     def end_at(self, ends: dict[StreamPartition, int]) -> None:
         """From now on, run to these end offsets of the sources."""
         self._ends = ends
+
+    def _drain_to(self, ends: dict[StreamPartition, int]) -> None:
+        """End a run that was told to drain. What was read of a partition behind its end is processed too: messages of
+        an input that has ended would be late."""
+        _log.warning("pipeline %r drains: it ends once all that its inputs held has left", self._plan.name)
+        read = self._reading.read_to
+        self.end_at({place: max(end, read.get(place, 0)) for place, end in ends.items()})
 
     @property
     def finished(self) -> bool:
@@ -361,6 +370,8 @@ class Container:
             self._reporter.size = self._moves.size
         if self._growth is not None:
             self._growth.step(self._tasks, self._ends)
+        if self._ends is None and self._guard is not None and (ends := self._guard.drain_ends) is not None:
+            self._drain_to(ends)
         if now >= self._next_check:
             self._next_check = now + CHECK_SECONDS
             if self._inputs is not None:
@@ -372,10 +383,12 @@ class Container:
 
     def report(self) -> Report:
         """The report of the run so far."""
-        return report_of(
+        drained = self.finished and self._guard is not None and self._guard.drain_ends is not None
+        report = report_of(
             self._plan,
             [task.metrics() for task in self._tasks],
             self._clock() - self._started,
             self._reporter,
             resumed=self._resumed,
         )
+        return replace(report, drained=drained)

@@ -44,6 +44,14 @@ class ContainerInputs:
             for partition, tasks in self._tasks.items()
         }
 
+    @property
+    def read_to(self) -> dict[StreamPartition, int]:
+        """The offset up to which some task has read each partition."""
+        return {
+            partition: max(task.queues.positions[partition] for task in tasks)
+            for partition, tasks in self._tasks.items()
+        }
+
     def wanted(self, ends: Mapping[StreamPartition, int] | None) -> frozenset[StreamPartition]:
         """The partitions that should be read now; the run reads them up to `ends`, if these are given."""
         up_to: Mapping[StreamPartition, int] = {} if ends is None else ends

@@ -104,7 +104,8 @@ def run(
             raise ended_by_exit(plan.name, ended) from ended
     if container is not None:
         return report or container.report()
-    return Report(pipeline=plan.name, engine="local", seconds=machine.clock() - began, resumed=True)
+    seconds = machine.clock() - began
+    return Report(pipeline=plan.name, engine="local", seconds=seconds, resumed=True, drained=until == "stopped")
 
 
 def _own_elasticity(

@@ -88,6 +88,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/cli/commands/run.py": ("tests/command_line/test_run.py",),
     "runtime/cli/commands/streams.py": ("tests/command_line/test_streams.py",),
     "runtime/cli/commands/top.py": ("tests/command_line/test_top.py",),
+    "runtime/cli/drain_verb.py": ("tests/command_line/test_drain.py",),
     "runtime/cli/reset_verb.py": ("tests/command_line/test_reset.py",),
     "runtime/cli/run_verb.py": ("tests/command_line/test_run.py",),
     "runtime/cli/state_verbs.py": ("tests/command_line/test_state.py",),
@@ -130,6 +131,12 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/local_engine/test_forgetting.py",
     ),
     "runtime/autosize/run_load.py": ("tests/runtime/autosize/test_task_needs.py",),
+    "runtime/local/coordination/late_place.py": ("tests/conformance/test_drain_cases.py",),
+    "runtime/local/coordination/run_ends.py": ("tests/conformance/test_drain_cases.py",),
+    "runtime/local/handover/run_drain.py": (
+        "tests/conformance/test_drain_cases.py",
+        "tests/command_line/test_drain.py",
+    ),
     "runtime/metrics/process_memory.py": ("tests/runtime/metrics/test_http.py",),
     "runtime/local/observe/size_progress.py": ("tests/runtime/local/observe/test_progress.py",),
     "runtime/local/commit/restore.py": (
@@ -166,6 +173,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/metrics/definitions.py": ("tests/runtime/metrics/test_collector.py",),
     "runtime/metrics/samples.py": ("tests/runtime/metrics/test_http.py",),
     "runtime/metrics/timing.py": ("tests/runtime/metrics/test_collector.py",),
+    "runtime/pipeline_drain.py": ("tests/conformance/test_drain_cases.py", "tests/command_line/test_drain.py"),
     "runtime/preflight/input_streams.py": ("tests/local_engine/test_input_streams.py",),
     "runtime/preflight/state_compatibility.py": (
         "tests/local_engine/test_changed_state.py",

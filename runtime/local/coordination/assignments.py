@@ -116,6 +116,15 @@ class SizingRecord(Struct, frozen=True, kw_only=True):
     applied: bool = True
 
 
+class DrainRequest(Struct, frozen=True, kw_only=True):
+    """A run until it is stopped is to end at these offsets of its sources, by stream and partition, as a run to the end
+    does. It is meant for this run alone: a run that begins later goes on."""
+
+    version: int = VERSION
+    run: str
+    ends: dict[str, list[int]]
+
+
 OwnersOf = Callable[[Assignment], Mapping[str, int]]
 """The container that has each task at the moment, in the run of an assignment."""
 
@@ -139,12 +148,18 @@ class CoordinatorState:
     gone: Mapping[int, str] = field(default_factory=dict)
     """The incarnation of the last process of each container that was taken for dead."""
     sizing: SizingRecord | None = None
+    drain: DrainRequest | None = None
+
+    @property
+    def drains(self) -> bool:
+        """Whether the run of the assignment was told to drain."""
+        return self.drain is not None and self.assignment is not None and self.drain.run == self.assignment.run
 
     def is_done(self, container: int) -> bool:
-        """Whether a container has done its part of the run of the assignment. One of a run until it is stopped has
-        nothing to do while there are fewer containers than its number, and may be started again."""
+        """Whether a container has done its part of the run of the assignment. One of a run until it is stopped, that is
+        not drained, has nothing to do while there are fewer containers than its number, and may be started again."""
         presence, assignment = self.presences.get(container), self.assignment
-        if presence is None or assignment is None or assignment.until == "stopped":
+        if presence is None or assignment is None or (assignment.until == "stopped" and not self.drains):
             return False
         return presence.run == assignment.run and presence.state == "done"
 
@@ -249,14 +264,15 @@ def joins(
     last = state.assignment
     if last is None or not _same(last, requested) or last.until != requested.until:
         return False
-    return not state.is_done(container) or not state.all_done or last.ends == ends
+    return not state.is_done(container) or not state.all_done or (last.ends == ends and not state.drains)
 
 
 def joined(state: CoordinatorState, requested: RequestedRun, run: str, number: int, owners: OwnersOf) -> Assignment:
     """The assignment of a run that a container joins by its number alone. A run that has fewer containers gets more; a
     run of other tasks ends, and a new one begins with the containers up to this one."""
     last = state.assignment
-    if last is None or last.until != requested.until or not _has_numbers(last, requested):
+    over = state.drains and state.all_done
+    if last is None or last.until != requested.until or over or not _has_numbers(last, requested):
         return begin(state, RequestedRun(requested.stages, number + 1, requested.until), run, None)
     if number < last.containers:
         return last
@@ -296,11 +312,11 @@ def moved(last: Assignment, tasks: Mapping[str, int], containers: int = 0) -> As
     )
 
 
-CoordinatorRecord = Assignment | Presence | LivenessQuery | Readiness | Gone | SizingRecord
+CoordinatorRecord = Assignment | Presence | LivenessQuery | Readiness | Gone | SizingRecord | DrainRequest
 """The kinds of records in a coordinator stream."""
 
 _ASSIGNMENT, _PRESENCE, _LIVENESS_QUERY, _READINESS = b"assignment", b"container-", b"inquiry", b"ready-"
-_GONE, _SIZING = b"gone-", b"sizing"
+_GONE, _SIZING, _DRAIN = b"gone-", b"sizing", b"drain"
 _DECODERS: Mapping[bytes, Callable[[bytes], CoordinatorRecord]] = {
     _ASSIGNMENT: json.Decoder(Assignment).decode,
     _PRESENCE: json.Decoder(Presence).decode,
@@ -308,6 +324,7 @@ _DECODERS: Mapping[bytes, Callable[[bytes], CoordinatorRecord]] = {
     _READINESS: json.Decoder(Readiness).decode,
     _SIZING: json.Decoder(SizingRecord).decode,
     _GONE: json.Decoder(Gone).decode,
+    _DRAIN: json.Decoder(DrainRequest).decode,
 }
 
 
@@ -321,6 +338,8 @@ def record_of(record: CoordinatorRecord) -> tuple[bytes, bytes]:
         return b"%s%d" % (_READINESS, record.container), json.encode(record)
     if isinstance(record, SizingRecord):
         return _SIZING, json.encode(record)
+    if isinstance(record, DrainRequest):
+        return _DRAIN, json.encode(record)
     return _ASSIGNMENT if isinstance(record, Assignment) else _LIVENESS_QUERY, json.encode(record)
 
 

@@ -14,6 +14,7 @@ from .assignments import (
     Assignment,
     CoordinatorRecord,
     CoordinatorState,
+    DrainRequest,
     Gone,
     LivenessQuery,
     Presence,
@@ -78,6 +79,7 @@ class Coordinator:
         assignment: Assignment | None = None
         book, readiness = PresenceBook(), dict[int, Readiness]()
         sizing: SizingRecord | None = None
+        drain: DrainRequest | None = None
         end = self._admin.ends(self._stream_partition[0])[0]
         with closing(self._system.consumer()) as consumer:
             consumer.assign({self._stream_partition: start})
@@ -95,11 +97,13 @@ class Coordinator:
                             readiness[record.container] = record
                         elif isinstance(record, SizingRecord):
                             sizing = record
-        return CoordinatorState(assignment, book.presences, readiness, book.gone, sizing), start
+                        elif isinstance(record, DrainRequest):
+                            drain = record
+        return CoordinatorState(assignment, book.presences, readiness, book.gone, sizing, drain), start
 
-    def write(self, record: Presence | LivenessQuery | Readiness | Gone | SizingRecord) -> None:
-        """Append the presence or the readiness of a container, that it is gone, a query whether any is alive, or what
-        an autosizer has decided."""
+    def write(self, record: Presence | LivenessQuery | Readiness | Gone | SizingRecord | DrainRequest) -> None:
+        """Append the presence or the readiness of a container, that it is gone, a query whether any is alive, what an
+        autosizer has decided, or that a run is to drain."""
         self._append([record])
 
     def ask(self, process: str, seconds: float) -> Presence | None:
@@ -223,6 +227,8 @@ class MembershipMonitor:
         self._announced = False
         self.sizing = state.sizing if state.sizing is not None and state.sizing.run == assignment.run else None
         """What an autosizer has decided last in this run."""
+        self.drain = state.drain if state.drain is not None and state.drain.run == presence.run else None
+        """At which offsets this run was told to end."""
         self.liveness_queried = False
         """Whether a process asks if this container is alive."""
         self._others = {other.incarnation for other in state.presences.values()}
@@ -288,6 +294,9 @@ class MembershipMonitor:
                     self._readiness[record.container] = record
                 elif isinstance(record, SizingRecord):
                     self.sizing = record if record.run == self.assignment.run else None
+                elif isinstance(record, DrainRequest):
+                    # What another run was told is dropped; and a run is drained once.
+                    self.drain = self.drain or (record if record.run == self._presence.run else None)
                 elif isinstance(record, Gone):
                     self._book.part_with(record)
                     if record.incarnation == self._presence.incarnation:

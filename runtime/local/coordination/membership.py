@@ -1,12 +1,12 @@
 """The membership of a process in a run: which container it is, which tasks it runs, and whether it was replaced."""
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from ....dsl.errors import TakenOver
@@ -15,9 +15,8 @@ from ....planner.plan import Plan
 from ....planner.stream_names import coordinator
 from ....planner.task_assignment import stages_of, tasks_of
 from ...process.machine import THIS_MACHINE, Machine
-from ...systems.contract import ProducingSystem, StreamPartition, System
+from ...systems.contract import ProducingSystem, System
 from ...systems.errors import Fenced
-from ...systems.provisioning import frozen_ends
 from .assignments import (
     Assignment,
     CoordinatorState,
@@ -32,8 +31,8 @@ from .assignments import (
     joins,
 )
 from .coordinator_stream import Coordinator, MembershipMonitor
-
-PartitionEnds = dict[StreamPartition, int]
+from .late_place import LatePlace, late_place, starting_presence
+from .run_ends import PartitionEnds, by_partition, by_stream, ends_of
 
 # Late is harmless: what a replaced container writes meanwhile is fenced, so sooner would save work alone.
 CHECK_SECONDS = 1.0
@@ -96,8 +95,11 @@ class PlaceGuard:
         monitor: MembershipMonitor | None = None,
         machine: Machine = THIS_MACHINE,
         silence: timedelta | None = None,
+        late: Callable[[], LatePlace | None] = lambda: None,
     ) -> None:
-        """After a `silence` of so long others take the container for dead; None where it sends no heartbeats."""
+        """After a `silence` of so long others take the container for dead; None where it sends no heartbeats. `late`
+        gives a container that began without a coordinator stream one, once somebody has made it."""
+        self._late = late
         self.membership = membership
         self.silence = silence
         self._coordinator = coordinator
@@ -111,9 +113,13 @@ class PlaceGuard:
 
         After a pause of STILL_SECONDS or more it first reads the coordinator stream to its end.
         """
+        passed = self._clock() - self._checked
+        if self._monitor is None and passed >= interval:
+            self._checked = self._clock()
+            if (found := self._late()) is not None:
+                self._coordinator, self._presence, self._monitor = found
         if self._monitor is None:
             return
-        passed = self._clock() - self._checked
         if passed >= interval:
             self._monitor.check(wait=passed >= STILL_SECONDS)
             self._checked = self._clock()
@@ -155,6 +161,12 @@ class PlaceGuard:
     def sizing(self) -> SizingRecord | None:
         """What an autosizer has decided last in this run, as far as `check` has seen."""
         return None if self._monitor is None else self._monitor.sizing
+
+    @property
+    def drain_ends(self) -> PartitionEnds | None:
+        """The offsets at which this run was told to end, as far as `check` has seen; None if it was not."""
+        drain = None if self._monitor is None else self._monitor.drain
+        return None if drain is None else by_partition(drain.ends)
 
     def follow(self, assignment: Assignment) -> Presence | None:
         """Act by another assignment of the run from now on. Returns the presence that says so, which is to be
@@ -230,7 +242,7 @@ def begin_run(plan: Plan, system: System, containers: int, until: str, machine: 
     """Begin a run for containers that will be started; returns the id of the run."""
     run = machine.new_id()
     requested = RequestedRun(stages_of(plan), containers, until)
-    ends = _by_stream(_frozen_ends(plan, system, until))
+    ends = by_stream(ends_of(plan, system, until))
     with Coordinator(system, plan.name, machine).decided(lambda state: begin(state, requested, run, ends)):
         return run
 
@@ -255,7 +267,10 @@ def join(
     if not isinstance(system, ProducingSystem) and container.containers == 1:
         with system.claim(plan.name):
             if system.admin().partitions(coordinator(plan.name)) is None:
-                yield PlaceGuard(_alone(plan, system, container, until, machine.new_id()))
+                member = _alone(plan, system, container, until, machine.new_id())
+                with ExitStack() as stack:
+                    late = partial(late_place, plan.name, system, member.run, machine, stack)
+                    yield PlaceGuard(member, machine=machine, late=late) if until == "stopped" else PlaceGuard(member)
                 return
     with _coordinated(plan, system, container, until, machine, owners, silence) as guard:
         yield guard
@@ -263,7 +278,7 @@ def join(
 
 def _alone(plan: Plan, system: System, container: ContainerId, until: str, run: str) -> Membership:
     tasks = frozenset(tasks_of(stages_of(plan)))
-    ends, catches_up = container.ends or _frozen_ends(plan, system, until), until == "caught-up"
+    ends, catches_up = container.ends or ends_of(plan, system, until), until == "caught-up"
     return Membership(0, 1, 0, run, tasks, ends, f"{plan.name}-0-0", catches_up=catches_up)
 
 
@@ -279,7 +294,7 @@ def _coordinated(
 ) -> Iterator[PlaceGuard]:
     coordinator_stream = Coordinator(system, plan.name, machine)
     run, requested = machine.new_id(), RequestedRun(stages_of(plan), container.containers, until)
-    ends = _by_stream(container.ends or _frozen_ends(plan, system, until))
+    ends = by_stream(container.ends or ends_of(plan, system, until))
 
     def decide(state: CoordinatorState) -> Assignment:
         last = state.assignment
@@ -306,7 +321,7 @@ def _coordinated(
                 return
             # Within `decided`: no other process decides before this one has its place.
             stack.enter_context(system.claim(plan.name, str(container.number)))
-        presence = _presence(assignment, container, machine, sends=silence is not None)
+        presence = starting_presence(assignment, container.number, machine, sends=silence is not None)
         coordinator_stream.write(presence)
         # From where the stream was read, not from its end: nothing that came in between is missed.
         monitor = coordinator_stream.monitor(read_to, assignment, presence, state, silence)
@@ -315,21 +330,8 @@ def _coordinated(
         yield PlaceGuard(member, coordinator_stream, presence, monitor, machine, silence)
 
 
-def _presence(assignment: Assignment, container: ContainerId, machine: Machine, *, sends: bool) -> Presence:
-    """The presence of this process as it starts."""
-    return Presence(
-        container=container.number,
-        generation=assignment.generation,
-        run=assignment.run,
-        incarnation=machine.new_id(),
-        state="starting",
-        process=machine.process_name(),
-        heartbeats=True if sends else UNSET,
-    )
-
-
 def _membership(plan: Plan, assignment: Assignment, state: CoordinatorState, container: ContainerId) -> Membership:
-    last = state.assignment
+    last, drain = state.assignment, state.drain
     same = last is not None and last.generation == assignment.generation
     before = {} if same and state.generation_running else assignment.before
     return Membership(
@@ -339,7 +341,7 @@ def _membership(plan: Plan, assignment: Assignment, state: CoordinatorState, con
         stays=not container.containers,
         run=assignment.run,
         tasks=frozenset(task for task, owner in assignment.tasks.items() if owner == container.number),
-        ends=_by_partition(assignment.ends),
+        ends=by_partition(drain.ends if drain is not None and drain.run == assignment.run else assignment.ends),
         transactional_id=transactional_id(plan.name, assignment.began, container.number),
         fenced=tuple(
             transactional_id(plan.name, began, one) for began, number in before.items() for one in range(number)
@@ -379,22 +381,3 @@ def _over(plan: Plan, container: ContainerId, system: System) -> str:
     )
     remedy = "nothing if the other was started on purpose, else stop one of the two"
     return explain(wrong, "the run that started this container", remedy, "the coordinator stream")
-
-
-def _frozen_ends(plan: Plan, system: System, until: str) -> PartitionEnds | None:
-    return None if until == "stopped" else frozen_ends(plan, system.admin())
-
-
-def _by_stream(ends: PartitionEnds | None) -> dict[str, list[int]] | None:
-    if ends is None:
-        return None
-    by_stream: dict[str, list[int]] = {}
-    for (stream, _), end in sorted(ends.items()):
-        by_stream.setdefault(stream, []).append(end)
-    return by_stream
-
-
-def _by_partition(ends: dict[str, list[int]] | None) -> PartitionEnds | None:
-    if ends is None:
-        return None
-    return {(stream, partition): end for stream, offsets in ends.items() for partition, end in enumerate(offsets)}
