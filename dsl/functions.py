@@ -7,7 +7,7 @@ from functools import partial
 from types import FunctionType, MethodType, NoneType
 from typing import Any, get_origin
 
-from .annotations import UNKNOWN, contradicts, is_single, promised, returned, taken
+from .annotations import UNKNOWN, contradicts, element_type, is_single, promised, returned, taken
 from .errors import PipelineError
 from .text import plural
 from .validation import explain, require
@@ -38,6 +38,14 @@ def _check_many(what: str, fn: Any) -> None:
     require(
         not is_single(type_), PipelineError, _got(what, fn, type_), "a function that returns a list of values", remedy
     )
+
+
+def gives_list_of_lists(what: str, fn: Any) -> None:
+    """Refuse a function that is annotated to give what is no list of values for each of several."""
+    type_ = promised(fn)
+    expected = "with batch=, a function that returns a list of values for each value"
+    good = not is_single(element_type(type_))
+    require(good, PipelineError, _got(what, fn, type_), expected, "return [[value], ...], and annotate it so")
 
 
 def gives_list_or_none(what: str, fn: Any, remedy: str) -> None:

@@ -1,20 +1,20 @@
 """Streams whose messages have a key: what keeps state by key begins here."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import Any, ClassVar, Generic, Literal, TypeVar, overload
+from typing import Any, ClassVar, Generic, Literal, TypeVar, Unpack, overload
 
 from . import operators as ops
 from .annotations import TypeForm
 from .error_policy import Retry
 from .errors import PipelineError
 from .message import Pane
-from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, CallRules, remote_call
+from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, CallOptions, CallRules, remote_call
 from .operators.deduplicate import checked_deduplicate
 from .operators.join import JoinRules, check_sides, checked_join, checked_lookup
 from .operators.window import WindowRules, checked_window
 from .processor import KeyedProcessor, Tag, checked_processor, tags_of
-from .remote_table import RemoteTable
+from .remote_table import Batch, RemoteTable
 from .resource import Resource
 from .serde import Serde
 from .stream import ONE_PIPELINE, MessageStream
@@ -58,11 +58,9 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         fn: Callable[[V], Awaitable[Iterable[U]]],
         *,
         id: str,
-        max_in_flight: int = ...,
-        order: ops.Order = ...,
-        timeout: timedelta = ...,
-        retry: Retry | None = ...,
+        batch: None = None,
         resource: None = None,
+        **options: Unpack[CallOptions],
     ) -> "KeyedStream[K, U]": ...
     @overload
     def async_flat_map(
@@ -70,11 +68,29 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         fn: Callable[[V, R], Awaitable[Iterable[U]]],
         *,
         id: str,
-        max_in_flight: int = ...,
-        order: ops.Order = ...,
-        timeout: timedelta = ...,
-        retry: Retry | None = ...,
+        batch: None = None,
         resource: Resource[R],
+        **options: Unpack[CallOptions],
+    ) -> "KeyedStream[K, U]": ...
+    @overload
+    def async_flat_map(
+        self,
+        fn: Callable[[list[V]], Awaitable[Sequence[Iterable[U] | Exception]]],
+        *,
+        id: str,
+        batch: Batch,
+        resource: None = None,
+        **options: Unpack[CallOptions],
+    ) -> "KeyedStream[K, U]": ...
+    @overload
+    def async_flat_map(
+        self,
+        fn: Callable[[list[V], R], Awaitable[Sequence[Iterable[U] | Exception]]],
+        *,
+        id: str,
+        batch: Batch,
+        resource: Resource[R],
+        **options: Unpack[CallOptions],
     ) -> "KeyedStream[K, U]": ...
     def async_flat_map(
         self,
@@ -86,9 +102,11 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         timeout: timedelta = TIMEOUT,
         retry: Retry | None = None,
         resource: Resource[Any] | None = None,
+        batch: Batch | None = None,
     ) -> "KeyedStream[K, Any]":
         """Turn each value into the values of `await fn(value)`, as on a `MessageStream`; the key stays."""
-        return KeyedStream(self._graph, self._async(fn, id, CallRules(max_in_flight, order, timeout, retry, resource)))
+        rules = CallRules(max_in_flight, order, timeout, retry, resource, batch)
+        return KeyedStream(self._graph, self._async(fn, id, rules))
 
     @overload
     def send_to(

@@ -19,8 +19,8 @@ R = TypeVar("R")
 @explained_call
 @dataclass(frozen=True, slots=True, init=False)
 class Batch:
-    """Lets a remote table read and write many keys with one call: `size` of them, or those that have come `delay` after
-    the first.
+    """Lets one call do for many messages of an `async_flat_map`, or for many keys of a remote table: it is made for
+    `size` of them, or for those that have come `delay` after the first.
 
     >>> Batch(size=50, delay=timedelta(milliseconds=5)).delay_ms
     5

@@ -1,8 +1,8 @@
 """Streams of messages in a pipeline: handles whose methods are the language. Those with a key are in `keyed_stream`."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack, overload
 
 from . import operators as ops
 from .annotations import UNKNOWN, TypeForm, returned
@@ -10,9 +10,9 @@ from .error_policy import Retry
 from .errors import PipelineError
 from .functions import function, gives_message, predicate
 from .message import Message
-from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, CallRules, checked_call, remote_call
+from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, CallOptions, CallRules, checked_call, remote_call
 from .operators.graph import OperatorGraph
-from .remote_table import RemoteTable, check_write
+from .remote_table import Batch, RemoteTable, check_write
 from .resource import Resource
 from .serde import Serde, check_given_key, check_returned_key, checked_key, checked_value
 from .sink import Sink, check_sink
@@ -150,11 +150,9 @@ class MessageStream(Generic[V]):
         fn: Callable[[V], Awaitable[Iterable[U]]],
         *,
         id: str,
-        max_in_flight: int = ...,
-        order: ops.Order = ...,
-        timeout: timedelta = ...,
-        retry: Retry | None = ...,
+        batch: None = None,
         resource: None = None,
+        **options: Unpack[CallOptions],
     ) -> "MessageStream[U]": ...
     @overload
     def async_flat_map(
@@ -162,11 +160,29 @@ class MessageStream(Generic[V]):
         fn: Callable[[V, R], Awaitable[Iterable[U]]],
         *,
         id: str,
-        max_in_flight: int = ...,
-        order: ops.Order = ...,
-        timeout: timedelta = ...,
-        retry: Retry | None = ...,
+        batch: None = None,
         resource: Resource[R],
+        **options: Unpack[CallOptions],
+    ) -> "MessageStream[U]": ...
+    @overload
+    def async_flat_map(
+        self,
+        fn: Callable[[list[V]], Awaitable[Sequence[Iterable[U] | Exception]]],
+        *,
+        id: str,
+        batch: Batch,
+        resource: None = None,
+        **options: Unpack[CallOptions],
+    ) -> "MessageStream[U]": ...
+    @overload
+    def async_flat_map(
+        self,
+        fn: Callable[[list[V], R], Awaitable[Sequence[Iterable[U] | Exception]]],
+        *,
+        id: str,
+        batch: Batch,
+        resource: Resource[R],
+        **options: Unpack[CallOptions],
     ) -> "MessageStream[U]": ...
     def async_flat_map(
         self,
@@ -178,6 +194,7 @@ class MessageStream(Generic[V]):
         timeout: timedelta = TIMEOUT,
         retry: Retry | None = None,
         resource: Resource[Any] | None = None,
+        batch: Batch | None = None,
     ) -> "MessageStream[Any]":
         """Turn each value into the values of `await fn(value)`, with up to `max_in_flight` calls of a task at once.
 
@@ -185,6 +202,10 @@ class MessageStream(Generic[V]):
         them as they finish; a message without key is in nobody's order under "key". Each call may take `timeout`; a
         call that fails is repeated as `retry` says, and then is an error of its message. A call has context variables
         of its own. Calls may be repeated after a crash, so they must be idempotent.
+
+        With `batch=` the call is `fn(values)`, for several messages at once, and returns a list with the results of
+        each, in their order: a list of values, or an exception, which fails that message alone. `max_in_flight` counts
+        messages all the same. A batch that raises is made again as a whole, and then fails each of its messages.
 
         With `resource=` the call is `fn(value, client)`: see `resource`. If `fn` is an object with `open` and `close`,
         or a method of one, that is opened in each process before the first call, and closed at the end.
@@ -202,9 +223,8 @@ class MessageStream(Generic[V]):
 
         Source: Apache Samza, SEP-21 (async high-level API).
         """
-        return MessageStream(
-            self._graph, self._async(fn, id, CallRules(max_in_flight, order, timeout, retry, resource))
-        )
+        rules = CallRules(max_in_flight, order, timeout, retry, resource, batch)
+        return MessageStream(self._graph, self._async(fn, id, rules))
 
     def merge(self, *others: "MessageStream[V]") -> "MessageStream[V]":
         """The messages of this stream and the others, in no order between them. The result is not keyed.
@@ -340,8 +360,7 @@ class MessageStream(Generic[V]):
         return self._graph.add(make, id=id, inputs=(self._tail,), **fields)
 
     def _async(self, fn: Any, id: str, rules: CallRules) -> str:
-        call = checked_call(f"async_flat_map {id!r}", fn, rules)
-        return self._add(ops.AsyncFlatMap, id=id, call=call)
+        return self._add(ops.AsyncFlatMap, id=id, call=checked_call(f"async_flat_map {id!r}", fn, rules))
 
     def _merge(self, others: "tuple[MessageStream[Any], ...]") -> str:
         require(bool(others), PipelineError, "merge got no streams", "one stream or more", "write a.merge(b)")

@@ -226,6 +226,7 @@ CASES: dict[str, Case] = {
         timeout=MINUTE,
         retry=dsl.Retry(),
         resource=None,
+        batch=None,
     ),
     "merge": on(words, MessageStream.merge, others=lambda it: it),
     "partition_by": on(words, MessageStream.partition_by, fn=plain, id="by", key_type=str, value=str),
@@ -244,6 +245,7 @@ CASES: dict[str, Case] = {
         timeout=MINUTE,
         retry=dsl.Retry(),
         resource=None,
+        batch=None,
     ),
     "keyed.merge": on(keyed, Keyed.merge, others=lambda it: it),
     "window": on(

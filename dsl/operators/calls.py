@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from ..error_policy import Retry
 from ..errors import PipelineError
-from ..functions import asynchronous
-from ..remote_table import RemoteTable
+from ..functions import asynchronous, gives_list_of_lists
+from ..remote_table import Batch, RemoteTable
 from ..resource import Resource, checked_resource, opened_with
-from ..validation import at_least_one, millis, one_of, require
+from ..validation import at_least_one, explain, millis, one_of, require
 
 Order = Literal["key", "input", "none"]
 
@@ -22,8 +22,9 @@ TIMEOUT = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncCall:
-    """A call that an operator makes for each message, many at once. `timeout` in ms; `table` is the remote table that
-    the calls go to, None where the function is the user's. `resource` is what the function is given besides."""
+    """A call that an operator makes for each message, many at once, or with `batch` for several messages. `timeout` in
+    ms; `table` is the remote table that the calls go to, None where the function is the user's. `resource` is what the
+    function is given besides."""
 
     fn: Callable[..., Awaitable[Any]]
     max_in_flight: int
@@ -32,6 +33,7 @@ class AsyncCall:
     retry: Retry | None
     table: RemoteTable[Any, Any] | None = None
     resource: Resource[Any] | None = None
+    batch: Batch | None = None
 
     @property
     def opens(self) -> tuple[Any, ...]:
@@ -40,8 +42,9 @@ class AsyncCall:
 
     @property
     def longest_ms(self) -> int:
-        """How long a call may take, in ms, with all attempts and the pauses between them."""
-        return (self.retry or Retry(attempts=1)).longest_ms(self.timeout)
+        """How long a call may take, in ms, with all attempts and the pauses between them, and the wait for a batch."""
+        longest = (self.retry or Retry(attempts=1)).longest_ms(self.timeout)
+        return longest + (self.batch.delay_ms if self.batch else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +56,43 @@ class CallRules:
     timeout: timedelta
     retry: Retry | None
     resource: Resource[Any] | None
+    batch: Batch | None
+
+
+class CallOptions(TypedDict, total=False):
+    """The arguments of `async_flat_map` that mean the same for each kind of function."""
+
+    max_in_flight: int
+    order: Order
+    timeout: timedelta
+    retry: Retry | None
 
 
 def checked_call(what: str, fn: Any, given: CallRules) -> AsyncCall:
     """The call of a function of the user's; raises PipelineError for arguments that make none."""
     max_in_flight, order, timeout, retry = given.max_in_flight, given.order, given.timeout, given.retry
     resource = checked_resource(what, given.resource)
-    asynchronous(what, fn, *(("value",) if resource is None else ("value", "client")), many=True)
     limit = at_least_one(f"{what}: max_in_flight", max_in_flight, "messages")
+    batch = _checked_batch(what, given.batch, limit)
+    takes = "value" if batch is None else "values"
+    asynchronous(what, fn, *((takes,) if resource is None else (takes, "client")), many=True)
+    if batch is not None:
+        gives_list_of_lists(what, fn)
     one_of(f"{what}: order", order, get_args(Order))
     good = retry is None or isinstance(retry, Retry)
     require(good, PipelineError, f"{what}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")
     wait = millis(f"{what}: timeout", timeout, least=1)
-    return AsyncCall(fn=fn, max_in_flight=limit, order=order, timeout=wait, retry=retry, resource=resource)
+    return AsyncCall(fn=fn, max_in_flight=limit, order=order, timeout=wait, retry=retry, resource=resource, batch=batch)
+
+
+def _checked_batch(what: str, batch: Batch | None, limit: int) -> Batch | None:
+    good = batch is None or isinstance(batch, Batch)
+    require(good, PipelineError, f"{what}: batch={batch!r}", "a Batch", "write batch=Batch(size=20)")
+    if batch is not None and batch.size > limit:
+        wrong = f"{what}: batch=Batch(size={batch.size}) and max_in_flight={limit}, which counts messages"
+        remedy = f"write max_in_flight={4 * batch.size}, for four calls at once, or a smaller size="
+        raise PipelineError(explain(wrong, "room for one batch at least", remedy))
+    return batch
 
 
 def remote_call(table: RemoteTable[Any, Any], fn: Callable[..., Awaitable[Any]]) -> AsyncCall:

@@ -2,11 +2,13 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, get_args, get_origin
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 from ...dsl import operators as ops
-from ...dsl.annotations import element_type, returned, taken
+from ...dsl.annotations import UNKNOWN, element_type, returned, taken
 from ...dsl.operators.labels import function_name
+from ...dsl.text import plural
 from ..descriptions import duration
 from ..flow import Flow
 from .contradictions import Contradiction, taking
@@ -15,7 +17,16 @@ from .row import PlannerKind
 
 def _of_awaited_items(operator: ops.AsyncFlatMap, inputs: list[Flow]) -> Flow:
     """The items of what the function's call gives when it is awaited."""
-    return Flow(inputs[0].key, element_type(_awaited(returned(operator.call.fn))))
+    gives = _awaited(returned(operator.call.fn))
+    return Flow(inputs[0].key, element_type(gives if operator.call.batch is None else _without_errors(gives)))
+
+
+def _without_errors(type_: Any) -> Any:
+    """The type of the results of one message, in what a batch gives, without the exceptions that may be there."""
+    one = element_type(type_)
+    parts = get_args(one) if get_origin(one) in (Union, UnionType) else (one,)
+    lists = [part for part in parts if not (inspect.isclass(part) and issubclass(part, BaseException))]
+    return lists[0] if len(lists) == 1 else UNKNOWN
 
 
 def _awaited(type_: Any) -> Any:
@@ -31,7 +42,8 @@ def _called(operator: ops.AsyncFlatMap) -> Callable[..., Any]:
 
 def _of_call(operator: ops.AsyncFlatMap, inputs: list[Flow]) -> Iterator[Contradiction]:
     fn = operator.call.fn
-    return taking(operator, function_name(fn), taken(fn), inputs)
+    wanted = taken(fn) if operator.call.batch is None else element_type(taken(fn))
+    return taking(operator, function_name(fn), wanted, inputs)
 
 
 def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
@@ -41,6 +53,8 @@ def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
     options["timeout"] = duration(call.timeout)
     if call.retry is not None:
         options["attempts"] = str(call.retry.attempts)
+    if call.batch is not None:
+        options["batch"] = f"{plural(call.batch.size, 'message')}, {duration(call.batch.delay_ms)}"
     if call.resource is not None:
         options["resource"] = call.resource.name
     return options

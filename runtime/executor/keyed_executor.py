@@ -14,7 +14,8 @@ from ...dsl.operators import AsyncCall, Order
 from ...dsl.operators.calls import MOST_IN_FLIGHT, TIMEOUT
 from ...dsl.validation import explain
 from ...dsl.verb_calls import explained_call
-from ..kernel.calls.async_calls import Call, CallPool
+from ..kernel.calls.async_calls import CallPool
+from ..kernel.calls.call import Call
 from ..kernel.calls.cancellation import GRACE_SECONDS
 from ..kernel.calls.threads import CallThreads
 from .key_lines import KeyLines

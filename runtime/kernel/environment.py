@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .calls.async_calls import CallPool
 from .calls.in_flight import InFlightTracker
+from .calls.task_calls import Pool
 from .code.program import Program
 from .effects import MessageEffects
 from .firing_pauses import FiringPauses
@@ -61,9 +61,9 @@ class StageEnvironment:
     bucket: int
     backend: StateBackend
     empty: bool
-    make_pool: Callable[..., CallPool]
+    make_pool: Callable[..., Pool]
     stateful: dict[str, StatefulOperator]
-    pools: dict[str, CallPool]
+    pools: dict[str, Pool]
     clock_users: list[str] = field(default_factory=list)
 
     def node_in(self, operator: str) -> int:

@@ -7,8 +7,9 @@ from typing import Any
 from ...dsl.message import Record
 from ...planner.stream_names import growth_name
 from ...planner.task_assignment import StageTasks
-from .calls.async_calls import CallPool, TaskCalls
 from .calls.in_flight import InFlightTracker
+from .calls.pools import pool_of
+from .calls.task_calls import Pool, TaskCalls
 from .code.program import Program
 from .compiler.bindings import bind
 from .counted_reads import CountedReads
@@ -75,7 +76,7 @@ class StageTask:
         bucket: int = 0,
         producers: Mapping[str, StageTasks] | None = None,
         accepts: Accepts = _every,
-        make_pool: Callable[..., CallPool] = CallPool,
+        make_pool: Callable[..., Pool] = pool_of,
         hand_over: HandOver | None = None,
         run: str = "",
         catches_up: bool = False,
@@ -87,7 +88,7 @@ class StageTask:
         graph, asynchronous = program.graph, program.asynchronous
         self.program = program
         self.stateful: dict[str, StatefulOperator] = {}
-        self.pools: dict[str, CallPool] = {}
+        self.pools: dict[str, Pool] = {}
         self.counts = StageCounts(dict.fromkeys(graph.inputs, 0), [0] * len(graph.operators))
         failures = _failures_of(program)
         self.failures = MessageFailures(failures, graph.inputs, asynchronous=asynchronous)
@@ -101,7 +102,7 @@ class StageTask:
         )
         self.idle_sources = IdleSources(self.inputs, position.quiet_since)
         reads = CountedReads(backend)
-        self.calls = TaskCalls(self.pools, lambda: self.tracker.waiting)
+        self.calls = TaskCalls(self.pools, graph.inputs, lambda: self.tracker.waiting)
         self.progress = TaskProgress(
             self.watermarks, graph.node_in, self.inputs, graph.inputs_before, self.tracker, asynchronous=asynchronous
         )
@@ -126,7 +127,7 @@ class StageTask:
         self,
         position: Position,
         reads: CountedReads,
-        make_pool: Callable[..., CallPool],
+        make_pool: Callable[..., Pool],
         empty: bool,
         producer: int,
         run: str,

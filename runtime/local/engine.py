@@ -54,9 +54,9 @@ from .input_growth import InputGrowth
 from .observe.progress import ProgressReporter
 from .open_tasks import open_tasks
 from .rescaling import refuse_other_elasticity, rescale
+from .run_context import RunContext
 from .stores.alignment import CommittedLog
 from .stores.survey import missing_stores
-from .task import RunContext
 
 _log = logging.getLogger(__name__)
 
@@ -359,6 +359,8 @@ def open_commits(
 
 def _longest(plan: Plan, settings: Settings) -> timedelta:
     """How long a transaction of a container may be open: a commit waits for the asynchronous calls in flight, of which
-    half wait for the other half to end."""
-    longest = 2 * sum(call.longest_ms for call in plan.pipeline.calls)
+    half wait for the other half to end, and for those of each input that have waited for other calls of their keys."""
+    parking = max((len(stage.inputs) for stage in plan.stages), default=0)
+    calls = plan.pipeline.calls
+    longest = sum(call.longest_ms * (2 + (parking if call.order == "key" else 0)) for call in calls)
     return settings.interval(seen_early=False) + timedelta(milliseconds=longest)

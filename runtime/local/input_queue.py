@@ -158,6 +158,12 @@ class InputQueues:
         """Whether a stream was read up to `end`; a run without an end never has."""
         return end is not None and self._queues[stream].next_offset >= end
 
+    def are_read(self, names: Iterable[str], ends: Mapping[StreamPartition, int]) -> bool:
+        """Whether all messages of these inputs up to their end offsets were processed; others may be in flight."""
+        queues = [self._queues[name] for name in names]
+        places = [(queue, ends.get((queue.stream, queue.partition))) for queue in queues]
+        return all(end is not None and queue.next_offset >= end and queue.empty for queue, end in places)
+
     def has_room(self, stream: str) -> bool:
         """Whether more of a stream may be read now."""
         return not self._waits(stream) and not self._queues[stream].full

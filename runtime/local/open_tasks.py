@@ -30,9 +30,10 @@ from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from .checkpoints.migration import migrate_checkpoints, read_before
 from .holds import with_growths
 from .input_queue import InputQueue, InputQueues
+from .run_context import RunContext
 from .stores.store_closer import StoreCloser
 from .stores.task_stores import remove_others, store_for
-from .task import LocalTask, RunContext
+from .task import LocalTask
 from .task_setup import TaskSetup
 
 OffsetsOf = Callable[[str], list[int]]

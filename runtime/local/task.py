@@ -2,18 +2,15 @@
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from msgspec import structs
 
-from ...planner.border_schema import BorderSchema
 from ...planner.plan import Plan
-from ...planner.settings import Settings
 from ...planner.state_schema import carried
 from ...planner.task_assignment import StageTasks, stages_of
-from ..kernel.calls.async_calls import CallPool, Gate, Sleep
+from ..kernel.calls.pools import pool_of
 from ..kernel.code.program import Program
 from ..kernel.stage import StageTask
 from ..kernel.state_cache import Size
@@ -24,32 +21,16 @@ from ..systems.contract import StreamPartition
 from ..systems.provisioning import tables_by_stream
 from .border_progress import BorderProgress
 from .checkpoints.checkpoint import Checkpoint, Hold, Owner
-from .commit.contract import Commits, Committed, TaskCommit
+from .commit.contract import Committed, TaskCommit
 from .holds import TaskHolds
 from .input_queue import InputQueue, InputQueues
 from .key_checks import key_checks
 from .output_router import Router
+from .run_context import RunContext
 from .slices import SLICE, StateSlice
 from .task_metrics import CommitMetrics, TaskMetrics
 from .task_setup import TaskSetup
 from .task_view import TaskView
-
-
-@dataclass(frozen=True, slots=True)
-class RunContext:
-    """What the tasks of a run share: who they are to others, and how they commit."""
-
-    id: str
-    plan: Plan
-    settings: Settings
-    commits: Commits
-    sleep: Sleep
-    gate: Gate | None = None
-    container: int = 0
-    generation: int = 0
-    identities: Mapping[str, str] = field(default_factory=dict)
-    border_schemas: Mapping[str, BorderSchema] = field(default_factory=dict)
-    catches_up: bool = False
 
 
 class LocalTask:
@@ -126,7 +107,7 @@ class LocalTask:
             bucket=setup.bucket,
             producers=writers_of(run.plan, setup.stage),
             accepts=lambda control: control.run == run.id,
-            make_pool=partial(CallPool, sleep=run.sleep, gate=run.gate),
+            make_pool=partial(pool_of, sleep=run.sleep, gate=run.gate),
         )
 
     def _control(self, watermark: int, ended: bool, idle: bool) -> ControlMessage:
@@ -206,7 +187,7 @@ class LocalTask:
         return left < stop - start or self._work.paused
 
     def _process(self, queue: InputQueue, most: int) -> int:
-        batch, start, stop = queue.front(min(most, self._work.calls.capacity))
+        batch, start, stop = queue.front(min(most, self._work.calls.room(queue.name)))
         if stop == start:
             return 0
         marks = queue.begin(stop) if self.program.asynchronous else None
@@ -231,8 +212,12 @@ class LocalTask:
         return fed - start
 
     def drain(self) -> bool:
-        """Route the outputs of calls that have ended, and go on with a firing that keeps messages from landing. Returns
-        whether it went on. Raises the errors of asynchronous calls."""
+        """Let no call wait for more messages; route the outputs of those that have ended, and go on with a firing that
+        keeps messages from landing. Returns whether it went on. Raises the errors of asynchronous calls."""
+        self._work.calls.flush()
+        return self._take_results()
+
+    def _take_results(self) -> bool:
         self._work.check()
         moved = self._work.holds_messages and self._go_on()
         self._route_outputs()
@@ -248,8 +233,10 @@ class LocalTask:
 
     def end_inputs(self, ends: Mapping[StreamPartition, int]) -> bool:
         """End each input whose messages up to the run's end offset have landed. Returns whether an input ended."""
-        moved = False
-        for name in self.view.open_inputs if not self._work.joined.stale else ():
+        moved, left = False, self.view.open_inputs
+        if self.program.asynchronous and self.queues.are_read(left, ends):
+            self._work.calls.flush()
+        for name in left if not self._work.joined.stale else ():
             if self._work.paused:
                 break
             queue = self.queues.of(name)
@@ -316,7 +303,7 @@ class LocalTask:
         The offsets are read first, so that the commit has the outputs of every message before them. Raises the errors
         of asynchronous calls since the last check: no message after a failed one is committed.
         """
-        self.drain()
+        self._take_results()
         reported = self._borders.report(self._staged, len(self._successors) if len(self._successors) > 1 else 0)
         last, now = self._last, self._next_checkpoint()
         # A later clock alone needs no commit: a timer that fired has changed state as well.

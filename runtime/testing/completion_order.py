@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from ...dsl.errors import UsageError
 from ...dsl.validation import explain
-from ..kernel.calls.async_calls import Call
+from ..kernel.calls.call import Call
 
 
 @dataclass(frozen=True, slots=True)

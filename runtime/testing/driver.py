@@ -33,8 +33,9 @@ from ..local.container import Container
 from ..local.observe.progress import ProgressReporter
 from ..local.open_tasks import make_tasks
 from ..local.rescaling import rescale
+from ..local.run_context import RunContext
 from ..local.stores.alignment import CommittedLog
-from ..local.task import LocalTask, RunContext
+from ..local.task import LocalTask
 from ..open_resources import OpenResources
 from ..output_routes import open_sinks
 from ..preflight.state_compatibility import reset_command

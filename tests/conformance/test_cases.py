@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from engines.conformance import Conformance, check, events, on_targets, told
-from fluvial.dsl import Pipeline, collect, count, dead_letter, session, skip, total, tumbling
+from fluvial.dsl import Batch, Pipeline, collect, count, dead_letter, session, skip, total, tumbling
 from fluvial.dsl.windows.assigners import Assigner
 
 
@@ -117,6 +117,19 @@ NUMBERS = [
 async def if_even(number: int) -> list[int]:
     await asyncio.sleep(0)
     return [number] if number % 2 == 0 else []
+
+
+async def even_of(numbers: list[int]) -> list[list[int] | Exception]:
+    await asyncio.sleep(0)
+    return [ValueError(f"no {number}") if number == 3 else await if_even(number) for number in numbers]
+
+
+def batched() -> Pipeline:
+    pipeline = Pipeline("batched", on_error=dead_letter())
+    source = pipeline.stream("in", value=int)
+    batch = Batch(size=2, delay=timedelta(milliseconds=1))
+    source.async_flat_map(even_of, id="even", max_in_flight=4, order="input", batch=batch).send_to("out")
+    return pipeline
 
 
 def asynchronous() -> Pipeline:
@@ -252,6 +265,13 @@ CASES = [
     Conformance("R01", repartitioned, {"in": [events(("a", 0)), events(("b", 1))]}, text("a", "b"), {}),
     Conformance("R24a", asynchronous, {"in": [numbers(*range(6))]}, text("0", "2", "4"), {}),
     Conformance(
+        "R24-batched",
+        batched,
+        {"in": [numbers(*range(7))]},
+        {"out": [b"0", b"2", b"4", b"6"], "batched-dead-letters": [b"3"]},
+        {},
+    ),
+    Conformance(
         "R25-skipping",
         skipping,
         {"in": [[(None, b"bad", 0, ()), (None, b"7", 1, ())]]},
@@ -308,7 +328,7 @@ CASES = [
 ]
 
 
-ON_SPARK = ("W02-in-event-time", "E03", "R24a", "long-dead-letter", "panes-that-fail-are-skipped")
+ON_SPARK = ("W02-in-event-time", "E03", "R24a", "R24-batched", "long-dead-letter", "panes-that-fail-are-skipped")
 
 
 @pytest.mark.parametrize(("case", "target"), on_targets(CASES, ON_SPARK))

@@ -7,6 +7,7 @@ import pytest
 
 from explained import assert_explains, error_of
 from fluvial.dsl import (
+    Batch,
     KeyedStream,
     MessageStream,
     Pipeline,
@@ -38,6 +39,14 @@ def add(total: int, _: str) -> int:
 
 async def call(word: str) -> list[str]:
     return [word]
+
+
+async def fetch_all(words: list[str]) -> list[list[str]]:
+    return [[word] for word in words]
+
+
+async def fetch_flat(words: list[str]) -> list[str]:
+    return words
 
 
 class Waiting:
@@ -107,6 +116,19 @@ CASES = [
     (lambda: words().async_flat_map(call, id="c", max_in_flight=0), "max_in_flight=0", "1 or more", ""),
     (lambda: anything().async_flat_map(call, id="c", order="x"), "order='x'", '"key", "input" or "none"', ""),
     (lambda: anything().async_flat_map(call, id="c", timeout=3), "timeout is 3", "a timedelta", "timedelta(seconds="),
+    (lambda: anything().async_flat_map(call, id="c", batch=3), "'c': batch=3", "a Batch", "Batch(size=20)"),
+    (
+        lambda: words().async_flat_map(fetch_all, id="c", batch=Batch(size=50), max_in_flight=49),
+        "'c': batch=Batch(size=50) and max_in_flight=49, which counts messages",
+        "room for one batch at least",
+        "max_in_flight=200",
+    ),
+    (
+        lambda: anything().async_flat_map(fetch_flat, id="c", batch=Batch()),
+        "'c' got fetch_flat, which returns list",
+        "with batch=, a function that returns a list of values for each value",
+        "return [[value], ...]",
+    ),
     (lambda: anything().async_flat_map(call, id="c", retry=3), "retry=3", "a Retry", "Retry(attempts=3)"),
     (lambda: Trigger(), "Trigger() never fires", "a count of messages, or a time", "after_count(100)"),
     (lambda: Trigger(repeats=True), "Trigger() never fires", "a count of messages, or a time", "after_count(100)"),

@@ -17,11 +17,13 @@ from ....dsl.error_policy import Retry
 from ....dsl.errors import MessageError
 from ....dsl.operators import AsyncCall
 from ....planner.descriptions import duration
+from .call import Call
 from .cancellation import GRACE_SECONDS, AbandonedCalls, as_error, is_retried, too_late
+from .lanes import Lanes, share_of
 from .loop_time import LoopTime, LoopTimer, loop_time
 
 Sleep = Callable[[float], Awaitable[None]]
-Gate = Callable[["Call"], Awaitable[None]]
+Gate = Callable[[Call], Awaitable[None]]
 """Delays the result of a call that has ended, so that tests choose the order in which calls end."""
 
 
@@ -37,29 +39,6 @@ class Caller(Protocol):
     def origin(self) -> object:
         """The line on which it was written."""
         ...
-
-
-class Call:
-    """One call: its arguments, and its results or error. `tries` counts the attempts."""
-
-    __slots__ = ("deadline", "done", "error", "expired", "item", "key", "results", "tries", "value")
-
-    def __init__(self, key: bytes | None, value: Any, item: Any) -> None:
-        self.key = key
-        self.value = value
-        self.item = item
-        self.done = self.expired = False
-        self.deadline = 0.0
-        self.tries = 0
-        self.results: list[Any] = []
-        self.error: BaseException | None = None
-
-    def take_error(self) -> BaseException:
-        """Remove the error from the call, and return it. Its traceback will refer to the call: a reference cycle, which
-        would stay in memory until the garbage collector finds it."""
-        assert self.error is not None
-        error, self.error = self.error, None
-        return error
 
 
 class Deadlines:
@@ -149,32 +128,37 @@ class CallPool:
         self._fn: Callable[[Any], Awaitable[Iterable[Any]]] = call.fn
         self.most_in_flight = call.max_in_flight
         self._retry = call.retry or Retry(attempts=1)
-        self._order = _QUEUE_KEYS[call.order]
-        self._deliver = deliver
+        self._lanes = Lanes(call.order, share_of(call.max_in_flight), self._queue, deliver)
+        self._end = self._lanes.end
+        self.submit: Callable[[Call], None] = self._lanes.submit
+        """Queues a call."""
         self._sleep = sleep
         self._gate = gate
         self._waiting: deque[Call] = deque()
-        self._queues: dict[Any, deque[Call]] = {}
         self._workers: set[asyncio.Task[Any]] = set()
         self._deadlines = Deadlines(call.timeout / 1000, self._abandon)
         self._timeout, self._table = call.timeout, call.table
         self._abandoned = AbandonedCalls(call.max_in_flight, caller.label, caller.origin)
         self._clean = copy_context()
         self._cancelled = False
-        self.outstanding = 0
         self.in_flight = 0
 
     @property
-    def capacity(self) -> int:
-        """How many more calls may be submitted now. The queue holds as many calls as may run."""
-        return max(0, 2 * self.most_in_flight - self.outstanding)
+    def outstanding(self) -> int:
+        """How many calls were submitted and not delivered, but for those that are parked."""
+        return self._lanes.outstanding
 
-    def submit(self, call: Call) -> None:
+    @property
+    def parked(self) -> Mapping[str, int]:
+        """How many calls wait since their key has too many, by the input or operator of their messages."""
+        return self._lanes.parked
+
+    def flush(self) -> None:
+        """No more calls come for now: let none wait that could begin."""
+        self._lanes.begin_all()
+
+    def _queue(self, call: Call) -> None:
         """Queue a call, and start a worker for it if all workers are busy and there may be more."""
-        self.outstanding += 1
-        queue_key = None if self._order is None else self._order(call)
-        if queue_key is not None:
-            self._queues.setdefault(queue_key, deque()).append(call)
         self._waiting.append(call)
         # A worker that is not running a call will take this one. If all are, start another worker.
         if self.in_flight == len(self._workers) < self.most_in_flight:
@@ -286,64 +270,18 @@ class CallPool:
         tries = f"{table.retry.attempts} attempts of {duration(table.timeout_ms)} each"
         return TimeoutError(f"no answer of {table.name} within {duration(self._timeout)}, the time for {tries}")
 
-    def _end(self, call: Call) -> None:
-        queue_key = None if self._order is None else self._order(call)
-        if queue_key is None:
-            self._deliver_next(call)
-            return
-        call.done = True
-        queue = self._queues[queue_key]
-        while queue and queue[0].done:
-            self._deliver_next(queue.popleft())
-        if not queue:
-            del self._queues[queue_key]
-
-    def _deliver_next(self, call: Call) -> None:
-        self.outstanding -= 1
-        self._deliver(call)
-
     def cancel(self) -> None:
         """Cancel the calls in flight. Nothing more is delivered."""
         if self._cancelled:
             return
         self._cancelled = True
         self._waiting.clear()
+        self._lanes.clear()
         self._deadlines.cancel()
         self._abandoned.cancel()
         for worker in tuple(self._workers):
             worker.cancel()
         self.in_flight = 0
-
-
-class TaskCalls:
-    """The asynchronous calls of one task. `pools` has the call pool of each operator. `waiting` returns how many
-    messages wait for others though their calls have ended."""
-
-    def __init__(self, pools: Mapping[str, CallPool], waiting: Callable[[], int]) -> None:
-        self._pools = pools
-        self._waiting = waiting
-
-    @property
-    def capacity(self) -> int:
-        """How many messages may be fed now."""
-        # Messages that wait would pile up behind a call that takes long.
-        return max(0, self.free - self._waiting())
-
-    @property
-    def free(self) -> int:
-        """How many more calls the fullest pool takes now."""
-        return min((pool.capacity for pool in self._pools.values()), default=1 << 30)
-
-    @property
-    def in_flight(self) -> int:
-        """How many calls have begun and not ended, in all pools; those that wait to begin are not counted."""
-        return sum(pool.in_flight for pool in self._pools.values())
-
-    def cancel(self) -> None:
-        """Ask all calls to end, and drop their messages: they are neither delivered nor failed, and the next run reads
-        them again. Returns at once; a call that ignores its cancellation goes on."""
-        for pool in self._pools.values():
-            pool.cancel()
 
 
 def _changed(clean: Context) -> bool:
@@ -360,16 +298,3 @@ def _runs(task: "asyncio.Task[Any]") -> bool:
         return asyncio.current_task() is task
     except RuntimeError:  # no loop runs
         return False
-
-
-def _one_queue(_: Call) -> str:
-    return "task"
-
-
-def _queue_of_key(call: Call) -> bytes | None:
-    return call.key
-
-
-_QUEUE_KEYS: dict[str, Callable[[Call], Any] | None] = {"none": None, "input": _one_queue, "key": _queue_of_key}
-"""The function that returns the queue of a call, by the `order` of the operator. Calls of one queue are
-delivered in the order in which they were submitted. None: calls are delivered as they end."""

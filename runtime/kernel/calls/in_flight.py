@@ -50,11 +50,16 @@ MOST_DONE = 1000
 
 
 class InFlightQueue(deque[InFlightMessage]):
-    """The messages in flight of one input or operator, in the order they came, and some that have landed behind them.
-    `opened` counts all that came so far, `done` those here that have landed, `removed` those taken out behind others.
+    """The messages in flight of one input or operator, named `start`, in the order they came, and some that have landed
+    behind them. `opened` counts all that came so far, `done` those here that have landed, `removed` those taken out
+    behind others.
     """
 
     opened = done = removed = 0
+
+    def __init__(self, start: str) -> None:
+        super().__init__()
+        self.start = start
 
     def land(self, message: InFlightMessage) -> bool:
         """A message has landed. Returns whether it was the oldest in flight."""
@@ -135,7 +140,10 @@ class InFlightTracker:
 
     def queue(self, start: str) -> InFlightQueue:
         """The queue of an input or operator."""
-        return self._queues.setdefault(start, InFlightQueue())
+        queue = self._queues.get(start)
+        if queue is None:
+            queue = self._queues[start] = InFlightQueue(start)
+        return queue
 
     def open(self, watermark: int, start: str, where: tuple[Any, ...]) -> InFlightMessage:
         """Track a message of an input or operator."""

@@ -9,7 +9,7 @@ from ....dsl.message import Headers, Message
 from ....dsl.serde import encode_key, value_serde
 from ....planner.flow import plain
 from ...process.interruptions import INTERRUPTIONS
-from ..calls.async_calls import Call
+from ..calls.call import Call
 from ..code.returned_values import check_answer
 from ..code.source_code import source_names
 from ..environment import StageEnvironment

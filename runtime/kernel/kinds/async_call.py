@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....dsl import operators as ops
+from ....dsl.functions import called_name
 from ....dsl.operators import Operator
 from ....dsl.operators.calls import Order
 from ..code.code_writer import CodeWriter
@@ -71,6 +72,16 @@ def attach_pool(
     return {"submit": pool.submit}
 
 
+def with_last(fn: Callable[..., Any], client: Any) -> Callable[[Any], Any]:
+    """A function of one argument that passes on a client as the second one. It has the name of `fn`."""
+
+    def call(value: Any) -> Any:
+        return fn(value, client)
+
+    call.__name__ = called_name(fn)
+    return call
+
+
 def _attach_calls(
     environment: StageEnvironment, operator: ops.AsyncFlatMap, after: Callable[..., None]
 ) -> dict[str, Any]:
@@ -78,7 +89,7 @@ def _attach_calls(
     call = operator.call
     if call.resource is not None:
         fn, client = call.fn, environment.program.clients[call.resource]
-        call = replace(call, fn=lambda value: fn(value, client))
+        call = replace(call, fn=with_last(fn, client))
     return attach_pool(environment, operator, call, after)
 
 

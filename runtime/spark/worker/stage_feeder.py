@@ -61,16 +61,17 @@ class StageFeeder:
     ) -> None:
         start = 0
         while start < len(records):
-            stop = min(start + task.calls.capacity, len(records))
+            stop = min(start + task.calls.room(stream), len(records))
             if task.paused:
                 task.go_on()
             elif stop > start:
                 start = task.feed(stream, partition, offsets, records, start, stop)
-            await asyncio.sleep(0 if task.calls.capacity else POLL_SECONDS)
+            await asyncio.sleep(0 if task.calls.room(stream) else POLL_SECONDS)
         await self._drain(task)
 
     async def _drain(self, task: StageTask) -> None:
         while task.progress.busy or task.paused:
+            task.calls.flush()
             moved = task.paused and task.go_on()
             await asyncio.sleep(0 if moved else POLL_SECONDS)
         task.check()

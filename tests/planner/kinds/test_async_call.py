@@ -1,13 +1,13 @@
 """Asynchronous calls in a plan: the types of their results, and their limits."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from fluvial.dsl import Pipeline, Retry
+from fluvial.dsl import Batch, Pipeline, PlanError, Retry
 from fluvial.planner import plan
 
 
@@ -35,7 +35,7 @@ async def untyped(word):  # type: ignore[no-untyped-def]
     return [word]
 
 
-def called(fn: Callable[[str], Any], **options: Any) -> Any:
+def called(fn: Callable[[Any], Any], **options: Any) -> Any:
     pipeline = Pipeline("p")
     pipeline.stream("words", key=str, value=str).async_flat_map(fn, id="call", **options).send_to("out")
     return plan(pipeline).operator("call")
@@ -60,6 +60,40 @@ def test_a_call_is_shown_with_its_limits() -> None:
         "timeout": "2 s",
         "attempts": "4",
     }
+
+
+async def of_each(words: list[str]) -> list[list[int] | Exception]:
+    return [[len(word)] for word in words]
+
+
+async def of_each_surely(words: Sequence[str]) -> list[tuple[int, ...]]:
+    return [(len(word),) for word in words]
+
+
+async def of_each_either(words: list[str]) -> list[list[int] | list[str]]:
+    return [[len(word)] for word in words]
+
+
+async def of_each_number(numbers: list[int]) -> list[list[int]]:
+    return [[number] for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("fn", "value"), [(of_each, "int"), (of_each_surely, "int"), (of_each_either, None), (untyped, None)]
+)
+def test_what_a_batch_emits_are_the_items_of_its_results(fn: Callable[[Any], Any], value: str | None) -> None:
+    operator = called(fn, batch=Batch())
+    assert (operator.key, operator.value) == ("str", value)
+
+
+def test_a_batch_is_shown_with_its_size_and_wait() -> None:
+    details = called(of_each, batch=Batch(size=20, delay=timedelta(milliseconds=5))).details
+    assert details["batch"] == "20 messages, 5 ms"
+
+
+def test_a_batch_of_other_values_is_refused() -> None:
+    with pytest.raises(PlanError, match=r"async_flat_map call gets str, and of_each_number takes int"):
+        called(of_each_number, batch=Batch())
 
 
 def test_a_call_that_is_not_repeated_shows_no_attempts() -> None:

@@ -25,7 +25,7 @@ def failures(policy: ErrorPolicy, *, asynchronous: bool = False) -> MessageFailu
 
 
 def in_flight(made: MessageFailures, index: int) -> InFlightMessage:
-    return InFlightMessage(0, (made.batch, index), InFlightQueue())
+    return InFlightMessage(0, (made.batch, index), InFlightQueue("in"))
 
 
 def test_a_message_that_failed_is_named_by_its_place() -> None:

@@ -200,20 +200,20 @@ def test_a_control_message_lands_at_once() -> None:
 def test_a_task_tells_how_much_is_under_way_and_how_much_more_it_takes() -> None:
     async def work() -> list[tuple[int, int, bool]]:
         task = task_of(calling(max_in_flight=2))
-        told = [(task.calls.capacity, task.calls.in_flight, task.progress.busy)]
+        told = [(task.calls.room("in"), task.calls.in_flight, task.progress.busy)]
         feed(task, "in", *((None, b"1", 0, ()) for _ in range(3)))
         await asyncio.sleep(0)  # one worker for the first call, which starts another
         await asyncio.sleep(0)
-        told.append((task.calls.capacity, task.calls.in_flight, task.progress.busy))
+        told.append((task.calls.room("in"), task.calls.in_flight, task.progress.busy))
         await until_idle(task)
-        return [*told, (task.calls.capacity, task.calls.in_flight, task.progress.busy)]
+        return [*told, (task.calls.room("in"), task.calls.in_flight, task.progress.busy)]
 
     assert asyncio.run(work()) == [(4, 0, False), (1, 2, True), (4, 0, False)]
 
 
 def test_a_task_without_calls_takes_whatever_comes() -> None:
     task = task_of(counting())
-    assert (task.calls.capacity > 1_000_000, task.calls.in_flight, task.progress.busy) == (True, 0, False)
+    assert (task.calls.room("in") > 1_000_000, task.calls.in_flight, task.progress.busy) == (True, 0, False)
 
 
 def test_a_task_that_gives_up_delivers_nothing_more() -> None:

@@ -213,12 +213,16 @@ class Asked(ProducingSystem):
         return super().record_producer(transactional_id, longest=longest, once=once, streams=streams)
 
 
-def test_a_transaction_may_last_as_long_as_the_calls_that_run_and_then_those_that_wait_to_begin() -> None:
+@pytest.mark.parametrize(("order", "minutes"), [("none", 2), ("input", 2), ("key", 3)])
+def test_a_transaction_may_last_as_long_as_the_calls_that_run_and_then_those_that_wait_to_begin(
+    order: Any, minutes: int
+) -> None:
     async def call(word: str) -> list[str]:
         return [word]
 
     system, pipeline = Asked(), Pipeline("p")
-    pipeline.stream("in", value=str).async_flat_map(call, id="c", timeout=timedelta(minutes=1)).send_to("out")
+    words = pipeline.stream("in", value=str)
+    words.async_flat_map(call, id="c", timeout=timedelta(minutes=1), order=order).send_to("out")
     settings = Settings(guarantee="exactly_once", commit_interval=timedelta(seconds=3))
     started(pipeline, filled(system), settings=settings)
-    assert timedelta(minutes=2) < max(system.longest) < timedelta(minutes=2, seconds=10)
+    assert timedelta(minutes=minutes) < max(system.longest) < timedelta(minutes=minutes, seconds=10)

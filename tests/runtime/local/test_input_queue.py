@@ -88,6 +88,16 @@ def test_what_another_task_reads_again_is_left_out() -> None:
     assert (queue.next_offset, process(queue, 5)) == (5, [3, 4])
 
 
+def test_inputs_are_read_once_all_up_to_their_ends_was_processed() -> None:
+    one, other = InputQueue("one", 0, 0), InputQueue("other", 0, 0)
+    queues, ends = InputQueues([one, other]), {("one", 0): 1, ("other", 0): 0}
+    queues.add(batch(0, stream="one"))
+    assert not queues.are_read(["one", "other"], ends)
+    one.begin(1)  # in flight
+    one.remove(1)
+    assert (queues.are_read(["one", "other"], ends), queues.are_read(["one"], {})) == (True, False)
+
+
 def test_other_inputs_are_not_read_before_all_has_landed_of_one_that_comes_first() -> None:
     first, other = InputQueue("first", 0, 0, bootstrap_until=2), InputQueue("other", 0, 0)
     queues = InputQueues([other, first])

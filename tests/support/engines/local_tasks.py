@@ -15,7 +15,8 @@ from fluvial.runtime.local.coordination.membership import Membership, PlaceGuard
 from fluvial.runtime.local.engine import open_commits
 from fluvial.runtime.local.observe.progress import ProgressReporter
 from fluvial.runtime.local.open_tasks import make_tasks
-from fluvial.runtime.local.task import LocalTask, RunContext
+from fluvial.runtime.local.run_context import RunContext
+from fluvial.runtime.local.task import LocalTask
 from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.end_offsets import EndOffsets

@@ -138,8 +138,11 @@ def _remote(pipeline: Pipeline, built: _Built, number: int, rows: RemoteRows) ->
 
 
 def _async(built: _Built, step: Async) -> Any:
-    fn = given.awaited(step.fn, step.number, step.waits)
+    fn: Any = given.awaited(step.fn, step.number, step.waits)
     options: dict[str, Any] = {"id": built.id("async"), "order": step.order, "max_in_flight": step.in_flight}
+    if step.batch:
+        fn = given.awaited_many(fn)
+        options["batch"] = Batch(size=step.batch, delay=timedelta(milliseconds=1))
     if step.client:
         return built.of(step).async_flat_map(with_client(fn), resource=built.clients, **options)
     return built.of(step).async_flat_map(fn, **options)

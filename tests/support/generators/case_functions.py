@@ -160,6 +160,23 @@ def awaited(name: str, number: int, waits: bool) -> Callable[[Event], Awaitable[
     return call
 
 
+def awaited_many(
+    fn: Callable[[Event], Awaitable[list[Event]]],
+) -> Callable[[list[Event]], Awaitable[list[list[Event] | Exception]]]:
+    """A function for a batch of events, which calls a function for each of them."""
+
+    async def call(events: list[Event]) -> list[list[Event] | Exception]:
+        results: list[list[Event] | Exception] = []
+        for event in events:
+            try:
+                results.append(await fn(event))
+            except Exception as error:
+                results.append(error)
+        return results
+
+    return call
+
+
 # map_messages: Message[Event] -> Message[Event]
 
 

@@ -48,7 +48,8 @@ class FlatMap(Step):
 
 @dataclass(frozen=True, repr=False)
 class Async(Step):
-    """The `fn` is a flat_map's; where it `waits`, others get their turn in between. It may use the `client` of all."""
+    """The `fn` is a flat_map's; where it `waits`, others get their turn in between. It may use the `client` of all, and
+    take a `batch` of so many events."""
 
     fn: str
     number: int
@@ -56,6 +57,7 @@ class Async(Step):
     waits: bool = False
     in_flight: int = 100
     client: bool = False
+    batch: int = 0
 
 
 @dataclass(frozen=True, repr=False)

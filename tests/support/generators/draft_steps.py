@@ -58,7 +58,9 @@ def async_flat_map(draft: Draft, of: int) -> None:
     node = draft.nodes[of]
     name, number, copies = _results(draft, node)
     order: Order = "input" if draft.late else draft.pick(("key", "input", "none"))
-    call = Async(of, name, number, order, draft.flag(), draft.pick((100, 1, 2)), draft.flag())
+    in_flight = draft.pick((100, 1, 2))
+    batch = 0 if draft.late else draft.pick(size for size in (0, 1, 2, 5) if size <= in_flight)
+    call = Async(of, name, number, order, draft.flag(), in_flight, draft.flag(), batch)
     draft.add_call(call, node, copies=copies)
 
 

@@ -23,7 +23,13 @@ class Calls:
 
     def results(self, operator: ops.AsyncFlatMap, value: Any) -> list[Any]:
         """What the operator makes of a value."""
-        return list(self._made(operator.call.fn, value, operator.call.retry, operator.call.resource))
+        fn, retry, resource = operator.call.fn, operator.call.retry, operator.call.resource
+        if operator.call.batch is None:
+            return list(self._made(fn, value, retry, resource))
+        (answer,) = self._made(fn, [value], retry, resource)
+        if isinstance(answer, Exception):
+            raise answer
+        return list(answer)
 
     def row(self, operator: ops.JoinRemote, key: Any) -> Any:
         """The row that a remote table has for a key, None without key or if there is none."""

@@ -285,6 +285,25 @@ numbers.map(float).send_to(kept)
 PipelineDriver(pipeline, resources={clients: Client()})
 
 
+# Batches of calls.
+async def got_all(values: Sequence[int]) -> list[list[float] | Exception]:
+    return [[float(value)] for value in values]
+
+
+async def got_lists(values: list[int]) -> list[list[float]]:
+    return [[float(value)] for value in values]
+
+
+async def got_with(values: list[int], client: Client) -> Sequence[Sequence[str] | OSError]:
+    del client
+    return [[str(value)] for value in values]
+
+
+assert_type(numbers.async_flat_map(got_all, id="all", batch=Batch(size=9)), KeyedStream[str, float])
+assert_type(numbers.async_flat_map(got_lists, id="lists", batch=Batch(), order="none"), KeyedStream[str, float])
+assert_type(unkeyed.async_flat_map(got_with, id="with", batch=Batch(), resource=clients), MessageStream[str])
+
+
 # Processors.
 class Limits(KeyedProcessor[str, int, str]):
     """Keeps and emits something of every kind."""

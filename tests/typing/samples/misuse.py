@@ -25,6 +25,10 @@ async def fetch(number: int) -> list[str]:
     return [str(number)]
 
 
+async def fetch_all(numbers: list[int]) -> list[list[str]]:
+    return [[str(number)] for number in numbers]
+
+
 async def ask(number: int, client: float) -> list[str]:
     return [str(number * client)]
 
@@ -90,6 +94,9 @@ keyed.async_flat_map(fetch, id="b", timeout=3.0)  # BAD call-overload reportArgu
 keyed.async_flat_map(ask, id="g")  # BAD arg-type reportArgumentType: no resource
 keyed.async_flat_map(ask, id="h", resource=texts)  # BAD arg-type reportArgumentType,reportCallIssue: another client
 keyed.async_flat_map(fetch, id="i", resource=texts)  # BAD arg-type reportArgumentType,reportCallIssue: it takes no client
+keyed.async_flat_map(fetch, id="k", batch=Batch())  # BAD arg-type reportArgumentType,reportCallIssue: it takes one value
+keyed.async_flat_map(fetch_all, id="l")  # BAD arg-type reportArgumentType: it takes several values
+keyed.async_flat_map(fetch_all, id="m", batch=9)  # BAD call-overload reportArgumentType,reportCallIssue: no batch
 keyed.async_flat_map(ask, id="j", resource=float)  # BAD call-overload reportArgumentType,reportCallIssue: no resource
 p.remote_table("other", read=look, resource=texts)  # BAD arg-type reportArgumentType,reportCallIssue: another client
 p.remote_table("given", read=look)  # BAD arg-type reportArgumentType: no resource

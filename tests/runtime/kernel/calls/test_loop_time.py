@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluvial.dsl import Batch, Pipeline, Retry
-from fluvial.runtime.kernel.calls.async_calls import Call, CallPool
+from fluvial.runtime.kernel.calls.async_calls import CallPool
+from fluvial.runtime.kernel.calls.call import Call
 from fluvial.runtime.kernel.calls.loop_time import COUNTED_SECONDS, PULSE_SECONDS, loop_time
 from fluvial.runtime.kernel.operators.remote_tables import RemoteTableClient
 from fluvial.runtime.testing.virtual_clock import VirtualLoop

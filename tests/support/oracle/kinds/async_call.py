@@ -19,6 +19,8 @@ def _call(effects: Effects, operator: ops.AsyncFlatMap, message: Message[Any], _
 def _types(operator: ops.AsyncFlatMap, inputs: Sequence[Types]) -> Types:
     result = returned(operator.call.fn)
     awaited = get_args(result)[-1] if get_origin(result) in (Awaitable, Coroutine) else result
+    if operator.call.batch is not None:
+        (awaited,) = (one for one in get_args(item(awaited)) if one is not Exception)
     return Types(inputs[0].key, item(awaited))
 
 

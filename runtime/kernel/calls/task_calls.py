@@ -1,0 +1,87 @@
+"""The asynchronous calls of one task, in the pools of its operators: how many more messages the task takes."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+from .call import Call
+
+
+class Pool(Protocol):
+    """The calls of one asynchronous operator in one task. `submit` takes a call, and `most_in_flight` is how many may
+    run at once."""
+
+    submit: Callable[[Call], None]
+    most_in_flight: int
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls have begun and not ended."""
+        ...
+
+    @property
+    def outstanding(self) -> int:
+        """How many calls were submitted and not delivered, but for those that are parked."""
+        ...
+
+    @property
+    def parked(self) -> Mapping[str, int]:
+        """How many calls wait since their key has too many, by the input or operator of their messages."""
+        ...
+
+    def flush(self) -> None:
+        """No more calls come for now: let none wait that could begin."""
+        ...
+
+    def cancel(self) -> None:
+        """Cancel the calls in flight. Nothing more is delivered."""
+        ...
+
+
+class TaskCalls:
+    """The asynchronous calls of one task. `pools` has the pool of each operator, and `inputs` the names of the inputs.
+    `waiting` returns how many messages wait for others though their calls have ended."""
+
+    def __init__(self, pools: Mapping[str, Pool], inputs: Collection[str], waiting: Callable[[], int]) -> None:
+        self._pools = pools
+        self._inputs = inputs
+        self._waiting = waiting
+
+    def room(self, start: str) -> int:
+        """How many messages of an input may be fed now. An input whose messages wait behind slow calls of their keys
+        has less room than others, or none."""
+        # Messages that wait would pile up behind a call that takes long.
+        free = self._free - self._waiting()
+        for pool in self._pools.values():
+            if start in pool.parked:
+                free = min(free, pool.most_in_flight - pool.parked[start])
+        return max(0, free)
+
+    @property
+    def free(self) -> int:
+        """How many more calls the fullest pool takes now of messages that operators emit."""
+        free = self._free
+        for pool in self._pools.values():
+            parked = [number for start, number in pool.parked.items() if start not in self._inputs]
+            free = min(free, pool.most_in_flight - max(parked, default=0)) if parked else free
+        return max(0, free)
+
+    @property
+    def _free(self) -> int:
+        # A queue holds as many calls as may run.
+        return min((2 * pool.most_in_flight - pool.outstanding for pool in self._pools.values()), default=1 << 30)
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls have begun and not ended, in all pools; those that wait to begin are not counted."""
+        return sum(pool.in_flight for pool in self._pools.values())
+
+    def flush(self) -> None:
+        """No more messages come for now: let no call wait that could begin."""
+        for pool in self._pools.values():
+            pool.flush()
+
+    def cancel(self) -> None:
+        """Ask all calls to end, and drop their messages: they are neither delivered nor failed, and the next run reads
+        them again. Returns at once; a call that ignores its cancellation goes on."""
+        for pool in self._pools.values():
+            pool.cancel()

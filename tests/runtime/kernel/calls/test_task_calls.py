@@ -1,0 +1,64 @@
+"""How many messages a task takes, by what its pools have outstanding and parked."""
+
+from types import MappingProxyType
+from typing import Any
+
+from fluvial.runtime.kernel.calls.call import Call
+from fluvial.runtime.kernel.calls.task_calls import TaskCalls
+
+
+class Given:
+    """A pool that tells what it is given."""
+
+    def __init__(self, outstanding: int = 0, **parked: int) -> None:
+        self.most_in_flight = 10
+        self.in_flight = 3
+        self.outstanding = outstanding
+        self.parked = MappingProxyType(parked)
+        self.did: list[str] = []
+
+    def submit(self, call: Call) -> None:
+        raise AssertionError(call)
+
+    def flush(self) -> None:
+        self.did.append("flush")
+
+    def cancel(self) -> None:
+        self.did.append("cancel")
+
+
+def calls(*pools: Any, waiting: int = 0) -> TaskCalls:
+    named: dict[str, Any] = {f"call-{number}": pool for number, pool in enumerate(pools)}
+    return TaskCalls(named, ("one", "two"), lambda: waiting)
+
+
+def test_the_fullest_pool_decides_and_what_waits_takes_room() -> None:
+    both = calls(Given(12), Given(5), waiting=3)
+    assert (both.room("one"), both.free, both.in_flight) == (5, 8, 6)
+
+
+def test_there_is_no_less_than_no_room() -> None:
+    assert (calls(Given(19), waiting=3).room("one"), calls(Given(30)).free) == (0, 0)
+
+
+def test_an_input_whose_messages_are_parked_has_less_room_and_others_have_not() -> None:
+    slow = calls(Given(5, one=8), Given(0))
+    assert (slow.room("one"), slow.room("two"), slow.free) == (2, 15, 15)
+    assert calls(Given(5, one=10)).room("one") == 0
+
+
+def test_an_operator_whose_messages_are_parked_emits_less() -> None:
+    assert calls(Given(0, one=10, window=7)).free == 3
+    assert calls(Given(0, window=12)).free == 0
+
+
+def test_a_task_without_calls_takes_whatever_comes() -> None:
+    assert calls().room("one") > 1_000_000
+
+
+def test_all_pools_are_told() -> None:
+    pools = Given(), Given()
+    both = calls(*pools)
+    both.flush()
+    both.cancel()
+    assert [pool.did for pool in pools] == [["flush", "cancel"]] * 2
