@@ -1,10 +1,13 @@
 """What to do with a message that fails: stop, leave it out, set it aside, or try again first."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any, Literal, get_args
 
 from .errors import PipelineError
+from .functions import called_name, function
 from .validation import at_least_one, millis, number, one_of, require
 from .verb_calls import explained_call
 
@@ -91,6 +94,11 @@ GRACE_MS = 1000
 for itself, and what comes of it is ignored."""
 
 
+AskedWait = float | timedelta | datetime | str | None
+"""How long a service asks to be left alone: seconds, a duration, a time, or the text of a `Retry-After` header, which
+has one of them; None if it does not say."""
+
+
 @explained_call
 @dataclass(frozen=True, slots=True, init=False)
 class Retry:
@@ -102,6 +110,19 @@ class Retry:
     its connections, counts as `concurrent.futures.CancelledError`, which is an `Exception`; `asyncio.CancelledError` in
     `on` means the same.
 
+    `after(error)` tells how long the service asks to wait, if it does: seconds, a timedelta, a datetime (UTC where it
+    has no zone), or the text of a `Retry-After` header. That is the pause then, at most `max_after`, whatever `delay`
+    says. For None, and for text that is neither a number nor a date, the pause is the one above.
+
+    `jitter` lengthens each pause at random, by this share of it at most, so that callers that failed together do not
+    come back together. No pause counts for the timeout of a call.
+
+    >>> def retry_after(error: Exception) -> str | None:
+    ...     return getattr(error, "retry_after", None)
+    >>> busy = OSError("busy")
+    >>> busy.retry_after = "20"
+    >>> Retry(after=retry_after).wait_ms(1, busy, now=0, random=0.0)
+    20000
     >>> Retry(attempts=4, delay=timedelta(milliseconds=50)).pause_ms(3)
     200
     """
@@ -111,6 +132,9 @@ class Retry:
     factor: float
     max_delay_ms: int
     on: tuple[type[BaseException], ...]
+    after: Callable[[Any], AskedWait] | None
+    max_after_ms: int
+    jitter: float
 
     def __init__(
         self,
@@ -120,6 +144,9 @@ class Retry:
         factor: float = 2.0,
         max_delay: timedelta = timedelta(seconds=10),
         on: tuple[type[BaseException], ...] = (Exception,),
+        after: Callable[[Any], AskedWait] | None = None,
+        max_after: timedelta = timedelta(minutes=1),
+        jitter: float = 0.0,
     ) -> None:
         number("Retry: factor", factor, "a number, 1.0 or more", lambda factor: factor >= 1.0)
         good = isinstance(on, tuple) and all(
@@ -131,6 +158,12 @@ class Retry:
         object.__setattr__(self, "factor", float(factor))
         object.__setattr__(self, "max_delay_ms", millis("Retry: max_delay", max_delay))
         object.__setattr__(self, "on", on)
+        if after is not None:
+            function("Retry: after", after, "error")
+        object.__setattr__(self, "after", after)
+        object.__setattr__(self, "max_after_ms", millis("Retry: max_after", max_after))
+        number("Retry: jitter", jitter, "a number from 0 to 1", lambda jitter: 0.0 <= jitter <= 1.0)
+        object.__setattr__(self, "jitter", float(jitter))
 
     def longest_ms(self, timeout: int) -> int:
         """How long all attempts and the pauses between them may take, in ms; `timeout` is that of one call, which may
@@ -139,8 +172,50 @@ class Retry:
         >>> Retry(attempts=2, delay=timedelta(milliseconds=50)).longest_ms(1000)
         4050
         """
-        return self.attempts * (timeout + GRACE_MS) + sum(map(self.pause_ms, range(1, self.attempts)))
+        asked = 0 if self.after is None else self.max_after_ms
+        pauses = sum(max(self.pause_ms(repeat), asked) for repeat in range(1, self.attempts))
+        return self.attempts * (timeout + GRACE_MS) + int(pauses * (1 + self.jitter))
 
     def pause_ms(self, repeat: int) -> int:
-        """The pause before the given repeat, counted from 1, in ms."""
+        """The pause before the given repeat, counted from 1, in ms: where no service asks for another, and without
+        jitter."""
         return int(min(self.delay_ms * self.factor ** (repeat - 1), self.max_delay_ms))
+
+    def wait_ms(self, repeat: int, error: BaseException, *, now: int, random: float) -> int:
+        """The pause before the given repeat after an error, in ms. `now` is the time, in ms since epoch, and `random` a
+        number from 0 up to 1. Raises what `after` raises, and TypeError for what is no wait.
+
+        >>> Retry(delay=timedelta(seconds=1), jitter=0.5).wait_ms(2, OSError(), now=0, random=0.5)
+        2500
+        """
+        asked = None if self.after is None else _asked_ms(self.after, error, now)
+        pause = self.pause_ms(repeat) if asked is None else min(asked, self.max_after_ms)
+        return int(pause * (1 + self.jitter * random))
+
+
+def _asked_ms(after: Callable[[Any], AskedWait], error: BaseException, now: int) -> float | None:
+    """For how long a service asks to be left alone, in ms; None if it does not say."""
+    asked = after(error)
+    if isinstance(asked, str):
+        asked = _parsed(asked.strip())
+    if isinstance(asked, datetime):
+        asked = asked if asked.tzinfo is not None else asked.replace(tzinfo=UTC)
+        return max(0.0, asked.timestamp() * 1000 - now)
+    if isinstance(asked, timedelta):
+        asked = asked.total_seconds()
+    if asked is None or (isinstance(asked, int | float) and not isinstance(asked, bool)):
+        return None if asked is None or asked != asked else max(0.0, asked * 1000)
+    expected = "seconds, a timedelta, a datetime, the text of a Retry-After header, or None"
+    raise TypeError(f"after= of Retry: {called_name(after)} returned {asked!r}, not {expected}")
+
+
+def _parsed(text: str) -> float | datetime | None:
+    """The seconds or the date that a header has; None if it has neither."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return parsedate_to_datetime(text)
+    except ValueError:
+        return None

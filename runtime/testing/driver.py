@@ -61,7 +61,7 @@ class PipelineDriver:
 
     There are no threads, no broker and no sleeping: time is virtual, and moves with `advance` only (and with `end`, as
     far as calls in flight need it). `asyncio.sleep` and `asyncio.timeout` in your functions, the pauses of retries,
-    timeouts and the commit interval all follow virtual time.
+    timeouts and the commit interval all follow virtual time, and the jitter of retries is the same in each run.
 
     `partitions` is the count of every source, or a count for each stream by name. `start` is the first time of the
     clock, in ms since epoch. `async_results` is the order in which asynchronous calls complete: "input", "reverse", or
@@ -120,7 +120,7 @@ class PipelineDriver:
         self.records = StreamRecords(self._system, self._decoder.check, self._send)
         self._taken: dict[str, int] = {}
         refuse_running_loop("PipelineDriver")
-        self._loop = VirtualLoop()
+        self._loop = VirtualLoop(start)
         self._container: Container | None = None
         self._tasks: list[LocalTask] = []
         self._ended = False

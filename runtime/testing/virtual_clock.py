@@ -9,9 +9,13 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from ...dsl.errors import UsageError
 from ...dsl.validation import explain
+from ..process.machine import Machine
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+
+_GOLDEN_RATIO = 0.6180339887498949
 
 
 class _Idle(selectors.SelectSelector):
@@ -36,8 +40,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     pulse = math.inf
     """Callbacks take no virtual time, so this loop is never blocked."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: int = 0) -> None:
+        """A loop whose clock begins at `start`, in ms since epoch."""
+        self.machine = Machine(clock=self.time, wall=lambda: start + self.millis, random=self._random)
         self._micros = 0
+        self._drawn = 0.0
         self._next_timer: float | None = None
         self._waiter: asyncio.Future[None] | None = None
         idle = _Idle()
@@ -52,6 +59,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def millis(self) -> int:
         """Milliseconds since the loop was made."""
         return self._micros // 1000
+
+    def _random(self) -> float:
+        """Numbers from 0 up to 1 that are far from each other, the same in each run."""
+        self._drawn = (self._drawn + _GOLDEN_RATIO) % 1
+        return self._drawn
 
     async def quiet(self) -> None:
         """Return once nothing is ready to run at this time."""

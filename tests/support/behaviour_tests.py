@@ -6,7 +6,6 @@
 from mirror import Rows
 
 BEHAVIOUR_TESTS: Rows = {
-    "dsl/error_policy.py": ("tests/plans/test_mistakes.py", "tests/runtime/kernel/operators/test_remote_tables.py"),
     "dsl/finite.py": ("tests/dsl/test_serde.py",),
     "dsl/keyed_state.py": ("tests/dsl/test_processor.py",),
     "dsl/operators/base.py": ("tests/dsl/operators/test_labels.py", "tests/planner/test_state_schema.py"),
@@ -104,6 +103,8 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/executor/partition_progress.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/executor/watchers.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/files/formats.py": ("tests/runtime/files/test_records.py",),
+    "runtime/kernel/calls/call.py": ("tests/runtime/kernel/calls/test_async_calls.py",),
+    "runtime/kernel/calls/pools.py": ("tests/operators/test_batched_calls.py",),
     "runtime/kernel/compiler/graph_builder.py": (
         "tests/runtime/kernel/code/test_stage_graph.py",
         "tests/runtime/kernel/code/test_program.py",

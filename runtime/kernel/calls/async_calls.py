@@ -21,6 +21,7 @@ from .call import Call
 from .cancellation import GRACE_SECONDS, AbandonedCalls, as_error, is_retried, too_late
 from .lanes import Lanes, share_of
 from .loop_time import LoopTime, LoopTimer, loop_time
+from .retry_pauses import pause_seconds
 
 Sleep = Callable[[float], Awaitable[None]]
 Gate = Callable[[Call], Awaitable[None]]
@@ -228,8 +229,9 @@ class CallPool:
     async def _settle(self, call: Call) -> None:
         """A call has ended: retry it, or deliver it."""
         retry = self._retry
-        if call.error is not None and call.tries < retry.attempts and is_retried(call.error, retry):
-            await self._sleep(retry.pause_ms(call.tries) / 1000)
+        again = call.error is not None and call.tries < retry.attempts and is_retried(call.error, retry)
+        if again and (pause := self._pause(call)) is not None:
+            await self._sleep(pause)
             # In front of messages that have not been tried: with an order, these wait for its result anyway.
             self._waiting.appendleft(call)
             self.in_flight -= 1
@@ -238,6 +240,16 @@ class CallPool:
             await self._gate(call)
         self.in_flight -= 1
         self._end(call)
+
+    def _pause(self, call: Call) -> float | None:
+        """The seconds until a call that has failed is made again; None where a function of the rules fails, whose error
+        becomes that of the call."""
+        assert call.error is not None
+        try:
+            return pause_seconds(self._retry, call.tries, call.error)
+        except Exception as raised:
+            call.error = raised
+            return None
 
     async def _carry_on(self, call: Call) -> None:
         """Finish a call in a new worker: the call has changed the context of the old one, or it was given up."""

@@ -14,6 +14,7 @@ from ....dsl.error_policy import Retry
 from ....dsl.remote_table import Batch, Cache, RemoteTable
 from ....dsl.resource import Resource
 from ..calls.cancellation import AbandonedCalls, Expired, call_with_timeout, is_retried, too_late
+from ..calls.retry_pauses import pause_seconds
 from ..value_copies import own_copy
 
 _MISSING: Any = object()
@@ -106,7 +107,8 @@ class RemoteCalls:
                     if isinstance(error, Expired):
                         raise too_late(round(1000 * self._timeout), repeat, self._retry.attempts) from None
                     raise
-            await asyncio.sleep(self._retry.pause_ms(repeat) / 1000)
+                pause = pause_seconds(self._retry, repeat, error)
+            await asyncio.sleep(pause)
 
 
 async def _awaited(fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> Any:
