@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .executor.keyed_executor import KeyedExecutor
     from .executor.submission import Submission
     from .foreground_run import run
+    from .kernel.calls.call_keys import call_key, call_keys
     from .local.input_offsets import InputOffset, OffsetChange
     from .metrics.http import Metrics
     from .pipeline_drain import drain
@@ -53,6 +54,8 @@ __all__ = [
     "SetOffsets",
     "Settings",
     "Submission",
+    "call_key",
+    "call_keys",
     "committed_offsets",
     "drain",
     "drop_dead_letters",
@@ -96,6 +99,8 @@ _HOMES = {
     "list_dead_letters": ".pipeline_letters",
     "Submission": ".executor.submission",
     "drain": ".pipeline_drain",
+    "call_key": ".kernel.calls.call_keys",
+    "call_keys": ".kernel.calls.call_keys",
     "open_system": ".systems",
     "replay_dead_letters": ".pipeline_letters",
     "reset": ".pipeline_reset",

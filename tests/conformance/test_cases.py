@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from engines.conformance import Conformance, check, events, on_targets, told
+from engines.conformance import Conformance, Gap, check, events, on_targets, told
 from fluvial.dsl import Batch, Pipeline, collect, count, dead_letter, session, skip, total, tumbling
 from fluvial.dsl.windows.assigners import Assigner
+from fluvial.runtime import call_key
+from oracle.dispatcher import OracleFailure
 
 
 def windows(assigner: Assigner, **options: Any) -> Pipeline:
@@ -117,6 +119,21 @@ NUMBERS = [
 async def if_even(number: int) -> list[int]:
     await asyncio.sleep(0)
     return [number] if number % 2 == 0 else []
+
+
+async def with_key(number: int) -> list[str]:
+    key = call_key()
+    await asyncio.sleep(0)
+    return [f"{number} {key}"]
+
+
+def keys() -> Pipeline:
+    """Two calls for each message."""
+    pipeline = Pipeline("keys")
+    source = pipeline.stream("in", value=int)
+    both = source.merge(source.map(lambda number: number + 10))
+    both.async_flat_map(with_key, id="call", order="none").send_to("out", value=str)
+    return pipeline
 
 
 async def even_of(numbers: list[int]) -> list[list[int] | Exception]:
@@ -265,6 +282,20 @@ CASES = [
     Conformance("R01", repartitioned, {"in": [events(("a", 0)), events(("b", 1))]}, text("a", "b"), {}),
     Conformance("R24a", asynchronous, {"in": [numbers(*range(6))]}, text("0", "2", "4"), {}),
     Conformance(
+        "call-keys",
+        keys,
+        {"in": [numbers(0, 1), numbers(2)]},
+        text(
+            "10 a3e2df549bd969b3c8e6285fa2d097f5",
+            "0 07c53f19604bf61375281f860cdbec27",
+            "11 0dc569a5818b6217280093a60e1cd5f1",
+            "1 fcb8ea7d0c23c718926593da5e8c9a11",
+            "12 1697eff1f343e1b26d0aa72866723d4d",
+            "2 80726605c1b09d563120ad43397610e5",
+        ),
+        {"oracle": Gap(OracleFailure, "it makes calls without an engine, which has the keys")},
+    ),
+    Conformance(
         "R24-batched",
         batched,
         {"in": [numbers(*range(7))]},
@@ -328,7 +359,15 @@ CASES = [
 ]
 
 
-ON_SPARK = ("W02-in-event-time", "E03", "R24a", "R24-batched", "long-dead-letter", "panes-that-fail-are-skipped")
+ON_SPARK = (
+    "W02-in-event-time",
+    "E03",
+    "R24a",
+    "R24-batched",
+    "call-keys",
+    "long-dead-letter",
+    "panes-that-fail-are-skipped",
+)
 
 
 @pytest.mark.parametrize(("case", "target"), on_targets(CASES, ON_SPARK))

@@ -18,7 +18,9 @@ from ....dsl.errors import MessageError
 from ....dsl.operators import AsyncCall
 from ....planner.descriptions import duration
 from .call import Call
+from .call_keys import keys_of, offer_keys, unnamed
 from .cancellation import GRACE_SECONDS, AbandonedCalls, as_error, is_retried, too_late
+from .in_flight import InFlightMessage
 from .lanes import Lanes, share_of
 from .loop_time import LoopTime, LoopTimer, loop_time
 from .retry_pauses import pause_seconds
@@ -88,6 +90,10 @@ class Deadlines:
             self._timer = None
         return True
 
+    def made_by(self, worker: "asyncio.Task[Any] | None") -> Call | None:
+        """The call that a task makes now, if its time is not over."""
+        return next((call for call, task in self._running.items() if task is worker), None)
+
     def _fire(self) -> None:
         self._timer = None
         clock = self._clock
@@ -140,7 +146,10 @@ class CallPool:
         self._deadlines = Deadlines(call.timeout / 1000, self._abandon)
         self._timeout, self._table = call.timeout, call.table
         self._abandoned = AbandonedCalls(call.max_in_flight, caller.label, caller.origin)
+        self.origin: Callable[[InFlightMessage], str] = unnamed
+        """Names the message of a call, for its key."""
         self._clean = copy_context()
+        self._clean.run(offer_keys, self._keys)
         self._cancelled = False
         self.in_flight = 0
 
@@ -240,6 +249,14 @@ class CallPool:
             await self._gate(call)
         self.in_flight -= 1
         self._end(call)
+
+    def _keys(self) -> list[str]:
+        """The keys of the call that the present task makes."""
+        try:
+            worker = asyncio.current_task()
+        except RuntimeError:  # a thread without a loop
+            worker = None
+        return keys_of(self._deadlines.made_by(worker), self.origin)
 
     def _pause(self, call: Call) -> float | None:
         """The seconds until a call that has failed is made again; None where a function of the rules fails, whose error

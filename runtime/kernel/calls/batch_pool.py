@@ -14,6 +14,7 @@ from ....dsl.text import plural
 from .async_calls import CallPool, Gate, Sleep
 from .call import Call
 from .cancellation import as_error
+from .in_flight import InFlightMessage
 from .lanes import Lanes, share_of
 
 
@@ -46,6 +47,15 @@ class BatchPool:
         self._waiting: deque[Call] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self.in_flight = 0
+
+    @property
+    def origin(self) -> Callable[[InFlightMessage], str]:
+        """Names the message of a call, for its key."""
+        return self._calls.origin
+
+    @origin.setter
+    def origin(self, origin: Callable[[InFlightMessage], str]) -> None:
+        self._calls.origin = origin
 
     @property
     def outstanding(self) -> int:

@@ -24,9 +24,22 @@ class InFlightMessage:
     """A message in flight, or a firing. `watermark` is the watermark when it came. `where` identifies the message or
     the firing. `queue` is that of its input or operator; `behind` counts those that landed, and were taken out of the
     queue, right behind this one. `ordered` has its calls that keep an order, if it may have to wait for other messages
-    than those before it in that order: the operator, and the key if the order is by key."""
+    than those before it in that order: the operator, and the key if the order is by key. A firing is `at_end` if
+    the end of input has made it."""
 
-    __slots__ = ("behind", "done", "effects", "failed", "lines", "ordered", "pending", "queue", "watermark", "where")
+    __slots__ = (
+        "at_end",
+        "behind",
+        "done",
+        "effects",
+        "failed",
+        "lines",
+        "ordered",
+        "pending",
+        "queue",
+        "watermark",
+        "where",
+    )
 
     def __init__(self, watermark: int, where: tuple[Any, ...], queue: "InFlightQueue") -> None:
         self.watermark = watermark
@@ -34,8 +47,7 @@ class InFlightMessage:
         self.queue = queue
         self.pending = 1
         self.behind = 0
-        self.failed = False
-        self.done = False
+        self.at_end = self.failed = self.done = False
         self.effects: list[Effect] = []
         self.ordered: tuple[tuple[str, Any], ...] = ()
         self.lines: tuple[tuple[Any, Line], ...] = ()

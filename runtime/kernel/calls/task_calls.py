@@ -4,12 +4,14 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from .call import Call
+from .in_flight import InFlightMessage
 
 
 class Pool(Protocol):
     """The calls of one asynchronous operator in one task. `submit` takes a call, and `most_in_flight` is how many may
-    run at once."""
+    run at once. `origin` names the message of a call, for its key."""
 
+    origin: Callable[[InFlightMessage], str]
     submit: Callable[[Call], None]
     most_in_flight: int
 

@@ -24,7 +24,8 @@ Clients = dict[Resource[Any], Any]
 class Program:
     """A compiled stage. `takes_back` says that effects of a message on state may have to be taken back. `trailers` says
     that records of intermediate streams carry the watermark. `flows` has the types that each operator emits. `limits`
-    are those of the records that an operator writes, by id, and of DEAD_LETTERS."""
+    are those of the records that an operator writes, by id, and of DEAD_LETTERS. The messages of the streams
+    `without_offsets` are numbered anew in each batch."""
 
     plan: Plan
     stage: str
@@ -36,6 +37,7 @@ class Program:
     remotes: RemoteTableClients = field(default_factory=dict)
     limits: Mapping[str, SizeLimit] = field(default_factory=dict)
     clients: Clients = field(default_factory=dict)
+    without_offsets: frozenset[str] = frozenset()
 
     def remote(self, table: RemoteTable[Any, Any]) -> RemoteTableClient:
         """The client of a remote table. Programs with the same `remotes` share it."""

@@ -10,6 +10,7 @@ from ....dsl.serde import encode_key, value_serde
 from ....planner.flow import plain
 from ...process.interruptions import INTERRUPTIONS
 from ..calls.call import Call
+from ..calls.in_flight import InFlightMessage
 from ..code.returned_values import check_answer
 from ..code.source_code import source_names
 from ..environment import StageEnvironment
@@ -50,7 +51,7 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
         "drop_fired": effects.drop_fired,
         "passed": failures.passed,
         "failed_firing": failures.raise_firing,
-        "open_firing": lambda *fired_at: tracker.open(fired_at[-1], fired_at[0], fired_at[:-1]),
+        "open_firing": partial(_open_firing, environment),
         "wrong_time": wrong_time,
         "check_headers": check_headers,
         "check_answer": check_answer,
@@ -64,6 +65,13 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
     for number, operator in enumerate(operators):
         _bind_state(environment, operator, number, names)
     return {stream: names[f"read_{number}"] for number, stream in enumerate(environment.program.graph.inputs)}
+
+
+def _open_firing(environment: StageEnvironment, origin: str, *fired: Any) -> InFlightMessage:
+    """Track what an operator has fired: key, value, timestamp and the watermark behind it."""
+    message = environment.tracker.open(fired[-1], origin, (origin, *fired[:-1]))
+    message.at_end = environment.watermarks.now[environment.node_in(origin)] == END
+    return message
 
 
 def are_headers(headers: Any) -> bool:

@@ -34,13 +34,15 @@ def compile_stage(
     limits: Mapping[str, SizeLimit] | None = None,
     clients: Clients | None = None,
     by_time: Collection[str] = (),
+    without_offsets: Collection[str] = (),
     split: bool = False,
 ) -> Program:
     """Compile a stage. `clocks` says where the time of each input comes from, and `trailers` whether records of
     intermediate streams carry the watermark. Programs with the same `remotes` share the clients of remote tables.
     `limits` are those of the records of streams, where a stream has one. `clients` has, by the time that a task is
     made, what the resources of the stage have opened. The messages of streams `by_time` are read in the order of their
-    times. With `split` each task processes one key bucket of its inputs."""
+    times, those of streams `without_offsets` are numbered anew in each batch. With `split` each task processes one key
+    bucket of its inputs."""
     graph = build_stage_graph(plan, stage, dict(clocks), by_time, split=split)
     of_operators = limits_of_operators(graph, limits or {}, trailers)
     compiler = Compiler(graph, trailers, of_operators)
@@ -56,6 +58,7 @@ def compile_stage(
         remotes={} if remotes is None else remotes,
         limits=of_operators,
         clients={} if clients is None else clients,
+        without_offsets=frozenset(without_offsets),
     )
 
 

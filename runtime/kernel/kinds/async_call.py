@@ -9,6 +9,8 @@ from ....dsl import operators as ops
 from ....dsl.functions import called_name
 from ....dsl.operators import Operator
 from ....dsl.operators.calls import Order
+from ..calls.call_keys import origins
+from ..calls.in_flight import InFlightMessage
 from ..code.code_writer import CodeWriter
 from ..code.source_text import CodePath, Variables
 from ..environment import StageEnvironment
@@ -26,14 +28,20 @@ def write_call(writer: CodeWriter, path: CodePath, operator: Operator, names: Va
     elif order == "key":  # without a key a message is in nobody's order
         path.text.add(depth, f"if {names.key} is not None:", operator.id)
         path.text.add(depth + 1, f"in_flight.ordered += (({operator.id!r}, {names.key}),)", operator.id)
-    path.text.add(depth, f"submit_{n}(Call({names.key}, {names.value}, {item}))", operator.id)
+    number = "(call.path, in_flight.pending - others)" if _is_behind_call(path, writer) else "in_flight.pending"
+    path.text.add(depth, f"submit_{n}(Call({names.key}, {names.value}, {item}, {number}))", operator.id)
+
+
+def _is_behind_call(path: CodePath, writer: CodeWriter) -> bool:
+    """Whether a code path begins at a call that has ended."""
+    return path.start in writer.graph.operators and writer.graph.operators[path.start].async_call is not None
 
 
 def _order_beside_others(writer: CodeWriter, path: CodePath, operator: Operator) -> Order:
     """The order of calls that other effects of their messages would break; "none" if there are no others. Calls behind
     other calls keep the order in which those end."""
     graph = writer.graph
-    behind = path.start in graph.operators and graph.operators[path.start].async_call is not None
+    behind = _is_behind_call(path, writer)
     return operator.async_call.order if operator.async_call and not behind and graph.breaks_order else "none"
 
 
@@ -51,6 +59,7 @@ def after_call(writer: CodeWriter, id: str) -> None:
     text.add(1, f"def after_{number}(call):")
     text.add(2, "t, h, in_flight = call.item")
     text.add(2, "k = call.key")
+    text.add(2, "others = in_flight.pending")
     text.add(2, "if not in_flight.failed:")
     text.add(3, "try:")
     text.add(4, "if call.error is not None:", id)
@@ -72,6 +81,18 @@ def attach_pool(
     return {"submit": pool.submit}
 
 
+def _origins(environment: StageEnvironment, id: str) -> Callable[[InFlightMessage], str]:
+    """What names the messages in front of the calls of an operator."""
+    program, graph = environment.program, environment.program.graph
+    inputs = graph.inputs.items()
+    sources = {
+        name for name, one in inputs if one.source is not None and one.source.stream not in program.without_offsets
+    }
+    windows = {id for id, operator in graph.operators.items() if operator.kind == "window"}
+    run = (environment.run or None) if environment.keeps_at_end else ""
+    return origins((program.plan.name, id), sources, windows, run)
+
+
 def with_last(fn: Callable[..., Any], client: Any) -> Callable[[Any], Any]:
     """A function of one argument that passes on a client as the second one. It has the name of `fn`."""
 
@@ -90,7 +111,9 @@ def _attach_calls(
     if call.resource is not None:
         fn, client = call.fn, environment.program.clients[call.resource]
         call = replace(call, fn=with_last(fn, client))
-    return attach_pool(environment, operator, call, after)
+    attached = attach_pool(environment, operator, call, after)
+    environment.pools[operator.id].origin = _origins(environment, operator.id)
+    return attached
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {

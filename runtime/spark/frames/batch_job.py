@@ -88,6 +88,7 @@ def _job(
         keeps_at_end=False,
         open_within=settings.stall_timeout,
         frames={name: schema.columns for name, schema in schemas.items()},
+        without_offsets=frozenset(source.stream for source in plan.pipeline.sources),
         by_time=frozenset(of_levels.of_stream),
     )
     tasks = settings.spark_shuffle_partitions or buckets.partitions(cores)

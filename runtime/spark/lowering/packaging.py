@@ -44,7 +44,7 @@ class PlanBundle:
     removed: a bucket with a lower count removes its state of that operator. `limits` are those of the records that
     leave the query, by stream. A client that a worker opens must be open within `open_within`. Messages of the streams
     in `frames` become rows of DataFrames, with these columns. Those of the streams in `by_time` come in no order from
-    their producers, and are processed by time.
+    their producers, and are processed by time. Those of the streams `without_offsets` are rows of DataFrames.
     """
 
     plan: Plan
@@ -57,6 +57,7 @@ class PlanBundle:
     open_within: timedelta = timedelta(minutes=5)
     frames: Mapping[str, OutputColumns] = field(default_factory=dict)
     by_time: frozenset[str] = frozenset()
+    without_offsets: frozenset[str] = frozenset()
 
     def program(self, stage: str, remotes: RemoteTableClients | None = None, clients: Clients | None = None) -> Program:
         """A stage, compiled. At level 0 the messages of a source have their own times; at later levels producers report
@@ -72,6 +73,7 @@ class PlanBundle:
             limits=self.limits,
             clients=clients,
             by_time=self.by_time,
+            without_offsets=self.without_offsets,
         )
 
 

@@ -80,7 +80,17 @@ def prepare(
     limits = record_limits(frames.system_part(plan), connection.system.admin(), without="intermediate")
     by_time = without_order(plan, query_levels, frames.inputs)
     bundle = PlanBundle(
-        plan, query_levels, key_buckets, cache, record.resets, keeps, limits, settings.stall_timeout, columns, by_time
+        plan,
+        query_levels,
+        key_buckets,
+        cache,
+        record.resets,
+        keeps,
+        limits,
+        settings.stall_timeout,
+        columns,
+        by_time,
+        without_offsets=frozenset(frames.inputs),
     )
     shipped = add_shipped_plan(pack(bundle), session)
     names = [name for stage in stages for name in stage.inputs]

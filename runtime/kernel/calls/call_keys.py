@@ -1,0 +1,119 @@
+"""Keys of calls: a name for what a call is to do that is the same when it is made again, also after a crash."""
+
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from ....dsl.errors import UsageError
+from ....dsl.message import Pane
+from ....dsl.validation import explain
+from .call import Call
+from .in_flight import InFlightMessage
+
+KeysOfCall = Callable[[], Sequence[str]]
+"""Returns the keys of the call that this code runs in, one for each of its messages."""
+
+_KEYS: ContextVar[KeysOfCall] = ContextVar("fluvial_call_keys")
+
+
+def call_key() -> str:
+    """A key for the call of an `async_flat_map` in whose function this is called: 32 hexadecimal digits, for services
+    that do once what they are asked twice under one key (an `Idempotency-Key`).
+
+    Attempts of one call have the same key, and so has the call when it is made again after a crash, on either engine
+    and at any elasticity. No two calls have the same. It comes from the names of the pipeline and the operator, and the
+    partition and offset of the message; behind a window, from the key and the window of the pane.
+
+    Raises UsageError outside of such a function; in one with `batch=`, which has a key for each message: see
+    `call_keys`; and for messages that nothing names the same after a crash: see `remote-calls` in the guide.
+
+    >>> async def charge(order: str) -> list[str]:
+    ...     return [call_key()]
+    >>> pipeline = Pipeline("shop")
+    >>> pipeline.stream("orders", value=str).async_flat_map(charge, id="charge").send_to("keys", value=str)
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     driver.send("orders", "tea")
+    ...     len(driver.read("keys")[0].value)
+    32
+    """
+    keys = call_keys()
+    if len(keys) != 1:
+        wrong = "call_key() in the function of a batch"
+        raise UsageError(explain(wrong, "a key for each message", "call call_keys(), which returns a list"))
+    return keys[0]
+
+
+def call_keys() -> list[str]:
+    """The keys of the messages of a call with `batch=`, in the order of its values: see `call_key`. Without `batch=` it
+    is a list with one key.
+
+    >>> async def charge(orders: list[str]) -> list[list[str]]:
+    ...     return [[key] for key in call_keys()]
+    >>> pipeline = Pipeline("shop")
+    >>> orders = pipeline.stream("orders", value=str)
+    >>> orders.async_flat_map(charge, id="charge", batch=Batch(size=10)).send_to("keys", value=str)
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     driver.send("orders", "tea")
+    ...     driver.end().written
+    {'keys': 1}
+    """
+    keys = _KEYS.get(None)
+    if keys is None:
+        raise _outside()
+    return [*keys()]
+
+
+def offer_keys(keys: KeysOfCall) -> None:
+    """Let `call_keys` return these in the present context, and in those that are copied from it."""
+    _KEYS.set(keys)
+
+
+def keys_of(call: Call | None, origin: Callable[[InFlightMessage], str]) -> list[str]:
+    """The keys of a call, or of the calls of a batch; raises UsageError if there is none."""
+    if call is None:
+        raise _outside()
+    calls: list[Call] = call.item if isinstance(call.item, list) else [call]
+    return [_digest(origin(one.item[2]), one.path) for one in calls]
+
+
+def _outside() -> UsageError:
+    wrong = "call_key() outside of the call of an async_flat_map"
+    remedy = "call it in that function itself, before it starts tasks or threads, and pass the key on"
+    return UsageError(explain(wrong, "code that runs in a call", remedy))
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+def origins(
+    operator: tuple[str, str], sources: Collection[str], windows: Collection[str], run: str | None
+) -> Callable[[InFlightMessage], str]:
+    """A function that names a message in front of an operator: the same after a crash, and as no other message.
+
+    `operator` has the names of its pipeline and its own. `sources` are the inputs whose partitions and offsets stay,
+    `windows` the operators that emit panes. A window that the end of input fires may fire again in the next run: `run`
+    is this one, empty if no window does, None if its name is not known. The function raises UsageError for other
+    messages."""
+
+    def origin(message: InFlightMessage) -> str:
+        where = message.where
+        if len(where) == 2 and message.queue.start in sources:
+            batch, index = where
+            return repr((operator, batch.stream, batch.partition, batch.offsets[index]))
+        if len(where) == 4 and where[0] in windows:
+            window, key, pane, _ = where
+            fired_in = run if message.at_end else ""
+            if isinstance(pane, Pane) and pane.kind == "on_time" and fired_in is not None:
+                return repr((operator, window, key, pane.window.start, pane.window.end, fired_in))
+        wrong = f"call_key() for a message of {message.queue.start}"
+        expected = "one of a source that is read by the same stage, or an on-time pane of a window there"
+        raise UsageError(explain(wrong, expected, "give the messages an id of your own before, and use that"))
+
+    return origin
+
+
+def unnamed(_: InFlightMessage) -> str:
+    """The origin of the messages of a pool that was not told any."""
+    raise _outside()
