@@ -146,8 +146,7 @@ class CallPool:
         self._deadlines = Deadlines(call.timeout / 1000, self._abandon)
         self._timeout, self._table = call.timeout, call.table
         self._abandoned = AbandonedCalls(call.max_in_flight, caller.label, caller.origin)
-        self.origin: Callable[[InFlightMessage], str] = unnamed
-        """Names the message of a call, for its key."""
+        self._origin: Callable[[InFlightMessage], str] = unnamed
         self._clean = copy_context()
         self._clean.run(offer_keys, self._keys)
         self._cancelled = False
@@ -162,6 +161,10 @@ class CallPool:
     def parked(self) -> Mapping[str, int]:
         """How many calls wait since their key has too many, by the input or operator of their messages."""
         return self._lanes.parked
+
+    def give_names(self, origin: Callable[[InFlightMessage], str]) -> None:
+        """Take a function that names the message of a call, for its key."""
+        self._origin = origin
 
     def flush(self) -> None:
         """No more calls come for now: let none wait that could begin."""
@@ -256,7 +259,7 @@ class CallPool:
             worker = asyncio.current_task()
         except RuntimeError:  # a thread without a loop
             worker = None
-        return keys_of(self._deadlines.made_by(worker), self.origin)
+        return keys_of(self._deadlines.made_by(worker), self._origin)
 
     def _pause(self, call: Call) -> float | None:
         """The seconds until a call that has failed is made again; None where a function of the rules fails, whose error

@@ -48,14 +48,9 @@ class BatchPool:
         self._timer: asyncio.TimerHandle | None = None
         self.in_flight = 0
 
-    @property
-    def origin(self) -> Callable[[InFlightMessage], str]:
-        """Names the message of a call, for its key."""
-        return self._calls.origin
-
-    @origin.setter
-    def origin(self, origin: Callable[[InFlightMessage], str]) -> None:
-        self._calls.origin = origin
+    def give_names(self, origin: Callable[[InFlightMessage], str]) -> None:
+        """Take a function that names the message of a call, for its key."""
+        self._calls.give_names(origin)
 
     @property
     def outstanding(self) -> int:

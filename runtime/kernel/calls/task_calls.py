@@ -9,9 +9,8 @@ from .in_flight import InFlightMessage
 
 class Pool(Protocol):
     """The calls of one asynchronous operator in one task. `submit` takes a call, and `most_in_flight` is how many may
-    run at once. `origin` names the message of a call, for its key."""
+    run at once."""
 
-    origin: Callable[[InFlightMessage], str]
     submit: Callable[[Call], None]
     most_in_flight: int
 
@@ -28,6 +27,10 @@ class Pool(Protocol):
     @property
     def parked(self) -> Mapping[str, int]:
         """How many calls wait since their key has too many, by the input or operator of their messages."""
+        ...
+
+    def give_names(self, origin: Callable[[InFlightMessage], str]) -> None:
+        """Take a function that names the message of a call, for its key."""
         ...
 
     def flush(self) -> None:

@@ -112,7 +112,7 @@ def _attach_calls(
         fn, client = call.fn, environment.program.clients[call.resource]
         call = replace(call, fn=with_last(fn, client))
     attached = attach_pool(environment, operator, call, after)
-    environment.pools[operator.id].origin = _origins(environment, operator.id)
+    environment.pools[operator.id].give_names(_origins(environment, operator.id))
     return attached
 
 

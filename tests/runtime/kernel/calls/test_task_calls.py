@@ -1,9 +1,11 @@
 """How many messages a task takes, by what its pools have outstanding and parked."""
 
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
 from fluvial.runtime.kernel.calls.call import Call
+from fluvial.runtime.kernel.calls.in_flight import InFlightMessage
 from fluvial.runtime.kernel.calls.task_calls import TaskCalls
 
 
@@ -19,6 +21,9 @@ class Given:
 
     def submit(self, call: Call) -> None:
         raise AssertionError(call)
+
+    def give_names(self, origin: Callable[[InFlightMessage], str]) -> None:
+        raise AssertionError(origin)
 
     def flush(self) -> None:
         self.did.append("flush")
