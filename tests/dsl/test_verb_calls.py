@@ -61,7 +61,7 @@ def pipeline_table() -> Any:
     (lambda: session(timeout=HOUR), "session has no timeout=", "session(gap)", "leave out timeout="),
     (lambda: after(seconds=3), "after has no seconds=", "options are first=, last=", "leave out seconds="),
     (lambda: after(HOUR), "after got 1 argument by position", "options are first=, last=", "give options by name"),
-    (lambda: skip(3), "skip got 1 argument by position", "skip()", "leave out the others"),
+    (lambda: skip(3), "skip got 1 argument by position", "skip()", "give options by name"),
     (lambda: language.Retry(5), "Retry got 1 argument by position", "Retry(); options are attempts=", "by name"),
     (lambda: language.Cache(5), "Cache got 1 argument by position", "Cache(); options are size=", "by name"),
     (lambda: language.Batch(timeout=HOUR), "Batch has no timeout=", "size=, delay=", "leave out timeout="),
