@@ -120,7 +120,7 @@ def set_offsets(
         stored = checkpoints_in(streams, plan.name)
         new = {name.partition("/")[0] for name in inputs} - read_before(stored)
         # Once a partition has an offset, the stream counts as read, and others would be read from their starts.
-        defaults = dict.fromkeys(new & settable(plan).keys(), settings.offset_default)
+        defaults: dict[str, StartPoint] = dict.fromkeys(new & settable(plan).keys(), settings.offset_default)
         return by_task(plan, stored, offsets_of(streams, {**defaults, **inputs}, settable(plan)))
 
     return _set(pipeline, engine, system, settings, wanted, dry_run=dry_run, command="fluvial checkpoint set")

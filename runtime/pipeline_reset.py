@@ -131,7 +131,7 @@ def _starting(engine: str, to: StartPoint | Mapping[str, StartPoint], existing: 
         streams = {name.partition("/")[0] for name in named}
         refuse_between(plan, streams)
         # Once a partition has an offset, the stream counts as read, and others would be read from their starts.
-        defaults = dict.fromkeys(streams & inputs.keys(), settings.offset_default)
+        defaults: dict[str, StartPoint] = dict.fromkeys(streams & inputs.keys(), settings.offset_default)
         offsets = offsets_of(system, {**defaults, **named}, inputs)
         return start_steps(plan, system, settings, starting, offsets)
 

@@ -14,6 +14,7 @@ StartPoint = Literal["earliest", "latest"] | datetime | int
 """Where reading begins: at the first record that is there, behind the last one, at the first record whose timestamp is
 not before a time, or at an offset."""
 
+_ENDS: Mapping[str, Literal["earliest", "latest"]] = {"earliest": "earliest", "latest": "latest"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FORMS = '"earliest", "latest", a datetime with a time zone, or an offset, 0 or more'
 
@@ -24,8 +25,8 @@ def parsed_start(text: str) -> StartPoint:
     >>> parsed_start("latest"), parsed_start("120"), parsed_start("2026-03-01T12:00:00Z")
     ('latest', 120, datetime.datetime(2026, 3, 1, 12, 0, tzinfo=datetime.timezone.utc))
     """
-    if text in ("earliest", "latest"):
-        return cast("Literal['earliest', 'latest']", text)
+    if text in _ENDS:
+        return _ENDS[text]
     if text.isdecimal():
         return int(text)
     try:
