@@ -127,7 +127,7 @@ def _starting(engine: str, to: StartPoint | Mapping[str, StartPoint], existing: 
     ) -> AbstractContextManager[list[ResetStep]]:
         starting, tables = plan_on(plan.pipeline, existing, settings), table_streams(plan)
         inputs = {name: count for name, count in settable(starting).items() if name not in tables}
-        named = to if isinstance(to, Mapping) else dict.fromkeys(inputs, to)
+        named: Mapping[str, StartPoint] = to if isinstance(to, Mapping) else dict.fromkeys(inputs, to)
         streams = {name.partition("/")[0] for name in named}
         refuse_between(plan, streams)
         # Once a partition has an offset, the stream counts as read, and others would be read from their starts.
