@@ -32,11 +32,14 @@ class ErrorPolicy:
         _check_classes(self.action, self.on)
 
     def action_for(self, error: BaseException) -> Action:
-        """What happens to a message that has failed with this error.
+        """What happens to a message that has failed with this error. A group of errors, as a TaskGroup raises it, is of
+        a class if all in it are.
 
         >>> skip(on=(LookupError,)).action_for(KeyError("ada")), skip(on=(LookupError,)).action_for(TypeError())
         ('skip', 'fail')
         """
+        if isinstance(error, BaseExceptionGroup) and not isinstance(error, self.on):
+            return self.action if error.split(self.on)[1] is None else "fail"
         return self.action if isinstance(error, self.on) else "fail"
 
 

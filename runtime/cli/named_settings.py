@@ -44,8 +44,8 @@ def environment_settings(environment: Mapping[str, str]) -> dict[str, Any]:
         if variable in names and text:
             settings[names[variable]] = _checked(_Place(variable, "the environment"), names[variable], text)
         elif variable not in names and variable.startswith(PREFIX):
-            for meant in get_close_matches(variable, names, 1, _LIKE):
-                remedy = f"did you mean {meant}?"
+            for meant in get_close_matches(variable.removeprefix(PREFIX).lower(), _types(), 1, _LIKE):
+                remedy = f"did you mean {variable_of(meant)}?"
                 raise _wrong(variable, "a variable that names a setting", remedy, "the environment")
     return settings
 

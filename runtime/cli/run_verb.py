@@ -219,6 +219,9 @@ def _settings(arguments: RunArguments, *, autosized: bool) -> Settings:
 
 
 def _sizing(arguments: RunArguments) -> AutosizeWords:
+    if arguments.autosize is not None and any(text.startswith("elasticity=") for text in arguments.assigned or ()):
+        remedy = "write --elasticity 1..16, or a number for no other"
+        raise wrong_option("--autosize", "with --set elasticity", "the least and the most as an option", remedy)
     if arguments.autosize is not None and arguments.container_id is not None:
         remedy = "leave out --container-id: with --autosize this command starts the containers"
         raise wrong_option("--autosize", f"with --container-id {arguments.container_id}", "all containers", remedy)

@@ -10,6 +10,7 @@ import pytest
 from fluvial.dsl import UsageError
 from fluvial.planner import Settings
 from fluvial.runtime.cli.named_settings import assigned_settings, environment_settings, variable_of
+from fluvial.runtime.cli.run_verb import RunArguments, run_options
 from fluvial.runtime.cli.settings_file import FILE, settings_with
 
 GIVEN: Mapping[str, tuple[str, Any]] = {
@@ -42,6 +43,8 @@ def test_each_setting_has_a_variable() -> None:
 
 def test_variables_of_other_programs_and_empty_ones_give_nothing() -> None:
     others = {"HOME": "/root", "FLUVIAL_UMASK": "027", "FLUVIAL_WHEEL": "x", "COMMIT_INTERVAL": "2s"}
+    # Kubernetes gives the pods beside a service `fluvial-state` such variables.
+    others |= {"FLUVIAL_STATE": "x", "FLUVIAL_STATE_PORT": "tcp://1:2", "FLUVIAL_STANDBYS_PORT": "tcp://1:2"}
     assert environment_settings({**others, "FLUVIAL_STATE_DIR": ""}) == {}
 
 
@@ -86,6 +89,12 @@ def test_set_gives_settings_by_name() -> None:
         assigned_settings(["cached_byte=1"])
     with pytest.raises(UsageError, match=r"--set standbys=-1\n  at the command line\n  expected: a whole number, 0"):
         assigned_settings(["standbys=-1"])
+
+
+def test_a_run_that_sizes_itself_takes_no_elasticity_by_set() -> None:
+    arguments = RunArguments(target="p.py", autosize="on", containers="1..2", assigned=["elasticity=4"])
+    with pytest.raises(UsageError, match="(?s)--autosize with --set elasticity.*write --elasticity 1..16"):
+        run_options(arguments)
 
 
 def test_set_beats_the_environment_and_an_option_beats_it(monkeypatch: pytest.MonkeyPatch) -> None:

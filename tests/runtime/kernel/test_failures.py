@@ -76,6 +76,14 @@ def test_an_error_of_another_class_than_the_policy_names_stops_the_run(policy: E
     assert found.counts == {"map-2": 2}
 
 
+def test_a_group_of_errors_is_of_a_class_if_all_in_it_are() -> None:
+    found = failures(skip(on=(LookupError, ValueError)))
+    found.message(WHERE, ExceptionGroup("two", [KeyError("a"), ExceptionGroup("one", [ValueError("b")])]), "map-2")
+    with pytest.raises(MessageError, match="two"):
+        found.message(WHERE, ExceptionGroup("two", [KeyError("a"), TypeError("b")]), "map-2")
+    assert failures(skip()).pipeline.on_error.action_for(ExceptionGroup("one", [TypeError("b")])) == "skip"
+
+
 class SilentError(Exception):
     def __str__(self) -> str:
         raise ValueError("no text")
