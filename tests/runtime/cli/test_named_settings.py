@@ -93,7 +93,7 @@ def test_set_gives_settings_by_name() -> None:
 
 def test_a_run_that_sizes_itself_takes_no_elasticity_by_set() -> None:
     arguments = RunArguments(target="p.py", autosize="on", containers="1..2", assigned=["elasticity=4"])
-    with pytest.raises(UsageError, match="(?s)--autosize with --set elasticity.*write --elasticity 1..16"):
+    with pytest.raises(UsageError, match=r"(?s)--autosize with --set elasticity.*write --elasticity 1..16"):
         run_options(arguments)
 
 
