@@ -52,7 +52,7 @@ $(LINKS)/%:
 # The longest come first, and a short one begins where another has ended, so that none of them is left to run alone at
 # the end. More lanes than cores, as each waits for half of its time: for brokers, for Java, for what has died to be
 # noticed.
-SHORT_LANES := test-searches test-systems test-own-spark
+SHORT_LANES := test-systems test-searches test-own-spark
 LANES := test-on-spark test-for-users test-properties test-runtime test-elsewhere $(SHORT_LANES)
 ALL_LANES := test-on-spark test-properties test-faults test-for-users test-runtime test-elsewhere test-cases-on-spark \
 	$(SHORT_LANES)
