@@ -13,7 +13,7 @@ from ..planner.plan import Plan
 from ..planner.settings import Settings
 from .launch import EngineName
 from .local.checkpoints.border_compatibility import holds_unread_messages
-from .local.checkpoints.checkpoint import checkpoints_in
+from .local.checkpoints.checkpoint import Checkpoints, checkpoints_in
 from .local.checkpoints.migration import read_before
 from .local.grown_plan import plan_with_growth
 from .local.input_offsets import (
@@ -23,8 +23,8 @@ from .local.input_offsets import (
     by_task,
     changes_of,
     input_offsets,
+    named_offsets,
     notes_on,
-    refuse_between,
     refuse_without_checkpoints,
     settable,
     write_offsets,
@@ -34,7 +34,7 @@ from .offsets_file import ExportedOffsets, exported, read_offsets_file, write_of
 from .pipeline_reset import existing_system
 from .systems.contract import System
 from .systems.provisioning import table_streams
-from .systems.start_points import StartPoint, check_offset, offsets_of
+from .systems.start_points import StartPoint, check_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def committed_offsets(
     ('clicks/0', 'clicks', 0, 0, 0)
     """
     plan, streams, _ = _opened(pipeline, engine, system, settings, "fluvial checkpoint show")
-    return input_offsets(plan, streams)
+    return input_offsets(plan, streams, checkpoints_in(streams, plan.name))
 
 
 @partial(explained_call, error=UsageError)
@@ -115,13 +115,9 @@ def set_offsets(
     wrong, remedy = f"inputs={inputs!r}", "write inputs={'clicks': 'earliest'}"
     require(isinstance(inputs, Mapping) and bool(inputs), UsageError, wrong, "start points by stream", remedy)
 
-    def wanted(plan: Plan, streams: System, settings: Settings) -> OffsetsByTask:
-        refuse_between(plan, [name.partition("/")[0] for name in inputs])
-        stored = checkpoints_in(streams, plan.name)
-        new = {name.partition("/")[0] for name in inputs} - read_before(stored)
-        # Once a partition has an offset, the stream counts as read, and others would be read from their starts.
-        defaults: dict[str, StartPoint] = dict.fromkeys(new & settable(plan).keys(), settings.offset_default)
-        return by_task(plan, stored, offsets_of(streams, {**defaults, **inputs}, settable(plan)))
+    def wanted(plan: Plan, streams: System, settings: Settings, stored: Checkpoints) -> OffsetsByTask:
+        default, read = settings.offset_default, read_before(stored)
+        return by_task(plan, stored, named_offsets(plan, streams, inputs, settable(plan), default, read))
 
     return _set(pipeline, engine, system, settings, wanted, dry_run=dry_run, command="fluvial checkpoint set")
 
@@ -152,12 +148,12 @@ def export_offsets(
     """
     _check_file(file)
     plan, streams, _ = _opened(pipeline, engine, system, settings, "fluvial checkpoint export")
-    stored = checkpoints_in(streams, plan.name)
+    stored, portable = checkpoints_in(streams, plan.name), _portable(plan)
     tasks: dict[str, dict[tuple[str, int], int]] = {}
-    for row in input_offsets(plan, streams):
-        if row.stream in _portable(plan):
+    for row in input_offsets(plan, streams, stored):
+        if row.stream in portable:
             tasks.setdefault(row.task, {})[row.stream, row.partition] = row.offset
-    _refuse_shape(plan, streams, tasks, f"pipeline {plan.name!r} has not committed", "run it until each task commits")
+    _refuse_shape(plan, stored, tasks, f"pipeline {plan.name!r} has not committed", "run it until each task commits")
     record = exported(plan.name, streams.url, tasks)
     write_offsets_file(Path(file), record)
     between = [stream.name for stream in plan.streams if stream.kind == "intermediate"]
@@ -188,14 +184,13 @@ def import_offsets(
     """
     _check_file(file)
 
-    def wanted(plan: Plan, streams: System, settings: Settings) -> OffsetsByTask:
-        del settings
+    def wanted(plan: Plan, streams: System, _: Settings, stored: Checkpoints) -> OffsetsByTask:
         record = read_offsets_file(Path(file))
         if record.pipeline != plan.name:
             wrong = f"{file} has the offsets of pipeline {record.pipeline!r}"
             raise UsageError(explain(wrong, f"those of {plan.name!r}", "name the file of this pipeline"))
         offsets = record.by_task
-        _refuse_shape(plan, streams, offsets, f"{file} is of other tasks", "use the settings of the export")
+        _refuse_shape(plan, stored, offsets, f"{file} is of other tasks", "use the settings of the export")
         for place, offset in {(place, at) for places in offsets.values() for place, at in places.items()}:
             check_offset(streams, place, offset)
         return offsets
@@ -213,7 +208,7 @@ def _set(
     engine: EngineName,
     system: str | System,
     settings: Settings | None,
-    wanted: Callable[[Plan, System, Settings], OffsetsByTask],
+    wanted: Callable[[Plan, System, Settings, Checkpoints], OffsetsByTask],
     *,
     dry_run: bool,
     command: str,
@@ -221,7 +216,8 @@ def _set(
     flag(f"{command}: dry_run", dry_run)
     plan, streams, used = _opened(pipeline, engine, system, settings, command)
     with stopped(plan, streams, used):
-        changes, changed = changes_of(plan, streams, used, wanted(plan, streams, used))
+        stored = checkpoints_in(streams, plan.name)
+        changes, changed = changes_of(plan, streams, used, stored, wanted(plan, streams, used, stored))
         if changed and not dry_run:
             write_offsets(plan, streams, used, changed)
     return SetOffsets(tuple(changes), tuple(notes_on(plan, changes)))
@@ -249,14 +245,14 @@ def _portable(plan: Plan) -> set[str]:
     return settable(plan).keys() - table_streams(plan)
 
 
-def _refuse_shape(plan: Plan, system: System, tasks: OffsetsByTask, wrong: str, remedy: str) -> None:
+def _refuse_shape(plan: Plan, stored: Checkpoints, tasks: OffsetsByTask, wrong: str, remedy: str) -> None:
     """Raise PlanError unless these are the tasks of the plan, each with its partitions."""
     counts = settable(plan)
     places = {(stream, number): 0 for stream in _portable(plan) for number in range(counts[stream])}
-    expected = by_task(plan, checkpoints_in(system, plan.name), places)
+    expected = by_task(plan, stored, places)
     for task in sorted(expected.keys() | tasks.keys()):
         has, reads = set(tasks.get(task, ())), set(expected.get(task, ()))
         if has != reads:
             shown = ", ".join(f"{stream}/{number}" for stream, number in sorted(has ^ reads))
-            told = f"{wrong}: task {task!r} {'has no offset in' if reads - has else 'does not read'} {shown}"
-            raise PlanError(explain(told, f"the tasks {', '.join(expected)}", remedy, plan.pipeline.origin))
+            which = f"{wrong}: task {task!r} {'has no offset in' if reads - has else 'does not read'} {shown}"
+            raise PlanError(explain(which, f"the tasks {', '.join(expected)}", remedy, plan.pipeline.origin))

@@ -20,7 +20,7 @@ from .reset_step import ResetStep
 from .systems import LogSystem, open_system
 from .systems.contract import System
 from .systems.provisioning import table_streams
-from .systems.start_points import StartPoint, offsets_of
+from .systems.start_points import StartPoint
 
 ResetSteps = Callable[[Plan, System, Settings, Sequence[str] | None], AbstractContextManager[list[ResetStep]]]
 """A context manager of an engine: it yields the steps of a reset, and the pipeline cannot run while it is open."""
@@ -119,7 +119,7 @@ def _starting(engine: str, to: StartPoint | Mapping[str, StartPoint], existing: 
         remedy = "reset it without, and run it with offset_default; or give it another name"
         wrong = f"reset to {to!r} with engine 'spark': Spark's checkpoint has offsets that nobody can set"
         raise UnsupportedError(explain(wrong, "the local engine", remedy))
-    from .local.input_offsets import refuse_between, settable  # noqa: PLC0415 - for this engine alone
+    from .local.input_offsets import named_offsets, settable  # noqa: PLC0415 - for this engine alone
     from .local.start_steps import start_steps  # noqa: PLC0415 - for this engine alone
 
     def steps_of(
@@ -128,11 +128,7 @@ def _starting(engine: str, to: StartPoint | Mapping[str, StartPoint], existing: 
         starting, tables = plan_on(plan.pipeline, existing, settings), table_streams(plan)
         inputs = {name: count for name, count in settable(starting).items() if name not in tables}
         named: Mapping[str, StartPoint] = to if isinstance(to, Mapping) else dict.fromkeys(inputs, to)
-        streams = {name.partition("/")[0] for name in named}
-        refuse_between(plan, streams)
-        # Once a partition has an offset, the stream counts as read, and others would be read from their starts.
-        defaults: dict[str, StartPoint] = dict.fromkeys(streams & inputs.keys(), settings.offset_default)
-        offsets = offsets_of(system, {**defaults, **named}, inputs)
+        offsets = named_offsets(plan, system, named, inputs, settings.offset_default)
         return start_steps(plan, system, settings, starting, offsets)
 
     return steps_of

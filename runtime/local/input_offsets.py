@@ -23,7 +23,8 @@ from ..process.clock import wall_clock
 from ..state import RocksStore
 from ..systems.contract import ProducingSystem, PublishingSystem, StreamPartition, System
 from ..systems.provisioning import table_streams
-from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in, encode, write_checkpoints
+from ..systems.start_points import StartPoint, offsets_of
+from .checkpoints.checkpoint import Checkpoint, Checkpoints, encode, write_checkpoints
 from .checkpoints.migration import number_of
 from .checkpoints.rescaled import plan_before
 from .holds import with_growths
@@ -90,10 +91,10 @@ def refuse_without_checkpoints(plan: Plan, system: System, settings: Settings) -
         raise UnsupportedError(explain(wrong, "log:DIR or kafka://HOST:PORT", "begin with a new system in memory"))
 
 
-def input_offsets(plan: Plan, system: System) -> list[InputOffset]:
+def input_offsets(plan: Plan, system: System, stored: Checkpoints) -> list[InputOffset]:
     """The offsets of the inputs of each task that has committed. Streams that the pipeline does not read any more are
     left out."""
-    stored, admin = checkpoints_in(system, plan.name), system.admin()
+    admin = system.admin()
     ends = cache(lambda stream: admin.ends(stream) if admin.partitions(stream) is not None else [])
     rows = []
     for task, places in _places(plan, stored):
@@ -131,35 +132,58 @@ def refuse_between(plan: Plan, streams: Collection[str]) -> None:
             raise PlanError(explain(wrong, f"one of {', '.join(settable(plan))}", "set the offsets of a source"))
 
 
+def named_offsets(
+    plan: Plan,
+    system: System,
+    points: Mapping[str, StartPoint],
+    inputs: Mapping[str, int],
+    default: StartPoint,
+    read: Collection[str] = (),
+) -> dict[StreamPartition, int]:
+    """The offsets that start points name, see `offsets_of`, of `inputs` by their partition counts. Of a stream that is
+    not among those that were `read` before, partitions without a start point have the `default`: once a partition has
+    an offset, the stream counts as read, and others would be read from their starts.
+
+    Raises PlanError for a stream between two stages, and what `offsets_of` raises."""
+    streams = {name.partition("/")[0] for name in points}
+    refuse_between(plan, streams)
+    defaults: dict[str, StartPoint] = dict.fromkeys((streams & inputs.keys()) - {*read}, default)
+    return offsets_of(system, {**defaults, **points}, inputs)
+
+
 def by_task(plan: Plan, stored: Checkpoints, offsets: OffsetByPlace) -> dict[str, dict[StreamPartition, int]]:
     """The offsets by the tasks that read the partitions: of a task that is split, all its key buckets."""
-    found: dict[str, dict[StreamPartition, int]] = {}
+    tasks: dict[str, dict[StreamPartition, int]] = {}
     for task, places in _places(plan, stored):
         for place in places.values():
             if place in offsets:
-                found.setdefault(task, {})[place] = offsets[place]
-    return found
+                tasks.setdefault(task, {})[place] = offsets[place]
+    return tasks
 
 
 def start_points(plan: Plan, offsets: OffsetByPlace) -> dict[str, Checkpoint]:
     """The checkpoints of tasks that have no state, and begin at these offsets."""
-    made: dict[str, Checkpoint] = {}
+    checkpoints: dict[str, Checkpoint] = {}
     for task, places in _places(plan, {}):
         known = {name: offsets[place] for name, place in places.items() if place in offsets}
         if known:
             id = TaskId.parse(task)
-            made[task] = Checkpoint(offsets=known, input=only_input(plan, id.stage, id.number))
-    return made
+            checkpoints[task] = Checkpoint(offsets=known, input=only_input(plan, id.stage, id.number))
+    return checkpoints
 
 
 def changes_of(
-    plan: Plan, system: System, settings: Settings, offsets: OffsetsByTask, wall: Callable[[], int] = wall_clock
+    plan: Plan,
+    system: System,
+    settings: Settings,
+    stored: Checkpoints,
+    offsets: OffsetsByTask,
+    wall: Callable[[], int] = wall_clock,
 ) -> tuple[list[OffsetChange], dict[str, Checkpoint]]:
-    """What changes where tasks get these offsets, and the checkpoints with them. What a checkpoint has besides stays:
-    state, watermarks, timers. `wall` returns ms since epoch.
+    """What changes where tasks get these offsets, and the `stored` checkpoints with them. What a checkpoint has besides
+    stays: state, watermarks, timers. `wall` returns ms since epoch.
 
     Raises SystemProblem for a stream that was deleted and created again, unless all of its partitions are set."""
-    stored = checkpoints_in(system, plan.name)
     ids = _identities(plan, system, settings, stored, offsets)
     until = wall() + (system.admin().metadata_ms if isinstance(system, ProducingSystem) else 0)
     changes, changed = [], dict[str, Checkpoint]()
@@ -211,8 +235,8 @@ def notes_on(plan: Plan, changes: Sequence[OffsetChange]) -> Iterator[str]:
         states = [operator.label for operator in pipeline.operators if operator.id in after & keeping]
         again = sum((change.before or 0) - change.offset for change in mine if change.back)
         if again:
-            kept = f", and the state of {', '.join(states)} takes them in again" if states else ""
-            yield f"up to {plural(again, 'message')} of {stream} are processed again: outputs are written again{kept}"
+            twice = f", and the state of {', '.join(states)} takes them in again" if states else ""
+            yield f"up to {plural(again, 'message')} of {stream} are processed again: outputs are written again{twice}"
             if states:
                 yield "state and watermarks stay as they are; to begin without them: fluvial reset --to"
 

@@ -27,9 +27,9 @@ def start_steps(
         shown = ", ".join(
             f"{stream}/{partition} at {offset}" for (stream, partition), offset in sorted(offsets.items())
         )
-        kept = [step for step in steps if step.kind != "checkpoint"]
+        others = [step for step in steps if step.kind != "checkpoint"]
         # At once and last: a reset that is cut off before leaves checkpoints without state, which no run goes on from.
-        yield [*kept, ResetStep("start", shown, partial(_replace, plan, system, starts))]
+        yield [*others, ResetStep("start", shown, partial(_replace, plan, system, starts))]
 
 
 def _replace(plan: Plan, system: System, starts: Checkpoints) -> None:

@@ -461,7 +461,8 @@ def test_offsets_of_tasks_are_planned_before_they_are_written(system: System) ->
     went(copying(), system)
     planned = plan(copying())
     with stopped(planned, system, Settings()):
-        changes, changed = changes_of(planned, system, Settings(), {"in/0": {("in", 0): 1}})
+        stored = checkpoints_in(system, "p")
+        changes, changed = changes_of(planned, system, Settings(), stored, {"in/0": {("in", 0): 1}})
         assert offsets(copying(), system) == {("in/0", "in", 0): 2}
         write_offsets(planned, system, Settings(), changed)
     assert [change.offset for change in changes] == [1]
