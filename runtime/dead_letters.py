@@ -97,20 +97,20 @@ def letter_of(partition: int, offset: int, record: Record) -> DeadLetter | None:
     if first is None:
         return None
     own: Headers = tuple(headers[:first])
-    told = {name: data.decode(errors="replace") for name, data in headers[first:]}
+    reasons = {name: data.decode(errors="replace") for name, data in headers[first:]}
     try:
-        origin = (told["fluvial-stream"], int(told["fluvial-partition"]), int(told["fluvial-offset"]))
+        origin = (reasons["fluvial-stream"], int(reasons["fluvial-partition"]), int(reasons["fluvial-offset"]))
     except (KeyError, ValueError):
         origin = None
     return DeadLetter(
         partition,
         offset,
         (key, value, timestamp, own),
-        told[ERROR_HEADER],
-        told.get("fluvial-operator", ""),
-        told.get("fluvial-written-at", ""),
+        reasons[ERROR_HEADER],
+        reasons.get("fluvial-operator", ""),
+        reasons.get("fluvial-written-at", ""),
         origin,
-        any(name in told for name in _SIZES),
+        any(name in reasons for name in _SIZES),
     )
 
 
@@ -144,16 +144,17 @@ def mark_of(letter: DeadLetter, handling: Handling, identity: str, now: int) -> 
     return letter.place.encode(), json.encode(LetterMark(handling, identity)), now, ()
 
 
-def unreplayable(pipeline: Pipeline, letter: DeadLetter) -> str | None:
-    """Why the message of a dead letter cannot go back to its stream; None if it can."""
+def unreplayable(system: System, pipeline: Pipeline, stream: str) -> str | None:
+    """Why the messages of dead letters cannot go back to a stream, which is empty for results that failed without a
+    message; None if they can."""
     between = {names.intermediate(pipeline.name, border.id) for border in pipeline.borders}
-    if letter.origin is None:
+    if not stream:
         return "a result that failed without a message: nothing holds what it was made of"
-    if letter.stream in between:
-        return f"{letter.stream} is between two stages: what comes there needs the watermarks of its stage"
-    if letter.stream not in {source.stream for source in pipeline.sources}:
-        return f"{letter.stream} is not read by the pipeline any more"
-    return None
+    if stream in between:
+        return f"{stream} is between two stages: what comes there needs the watermarks of its stage"
+    if stream not in {source.stream for source in pipeline.sources}:
+        return f"{stream} is not read by the pipeline any more"
+    return None if system.admin().partitions(stream) is not None else f"{stream} does not exist any more"
 
 
 def whole_message(system: System, letter: DeadLetter) -> Record | None:
@@ -164,13 +165,13 @@ def whole_message(system: System, letter: DeadLetter) -> Record | None:
     assert letter.origin is not None
     stream, partition, offset = letter.origin
     admin = system.admin()
-    if not admin.starts(stream)[partition] <= offset < admin.ends(stream)[partition]:
+    ends = admin.ends(stream)
+    if not admin.starts(stream)[partition] <= offset < ends[partition]:
         return None
-    alone = [*admin.ends(stream)]
-    alone[partition] = offset
-    until = [*admin.ends(stream)]
-    until[partition] = offset + 1
-    with closing(read_to_ends(system, stream, alone, until, max_records=1)) as batches:
+    # Of the other partitions nothing is read.
+    begin, until = [*ends], [*ends]
+    begin[partition], until[partition] = offset, offset + 1
+    with closing(read_to_ends(system, stream, begin, until, max_records=1)) as batches:
         for batch in batches:
             for at, record in zip(batch.offsets, batch.records, strict=True):
                 if at == offset and _fits(letter, record):

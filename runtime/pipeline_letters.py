@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
+from functools import cache, partial
 
 from msgspec import Struct, structs
 
@@ -192,6 +192,7 @@ def _handle(
         for absent in sorted(wanted.keys() - there):
             raise _no_letter(pipeline, wanted[absent])
     handled, left, batch = Counter[str](), Counter[str](), _Batch()
+    why_left = cache(partial(unreplayable, streams, pipeline))  # it asks the system
     with _marking(streams, pipeline, dry_run=dry_run) as (done, write):
         for letter in letters_in(streams, pipeline):
             place = (letter.partition, letter.offset)
@@ -199,7 +200,7 @@ def _handle(
             # Those of before are nothing to tell of where all are meant.
             if not meant or (wanted is None and place in done):
                 continue
-            message, reason = _outcome(streams, pipeline, handling, letter, done.get(place))
+            message, reason = _outcome(streams, handling, letter, done.get(place), why_left)
             if reason is not None:
                 left[reason] += 1
                 continue
@@ -281,14 +282,17 @@ def _marking(
 
 
 def _outcome(
-    system: System, pipeline: Pipeline, handling: Handling, letter: DeadLetter, before: Handling | None
+    system: System,
+    handling: Handling,
+    letter: DeadLetter,
+    before: Handling | None,
+    why_left: Callable[[str], str | None],
 ) -> tuple[Record | None, str | None]:
-    """The message to send for a dead letter, if it is to be replayed, or why the letter is left."""
+    """The message to send for a dead letter, if it is to be replayed, or why the letter is left; `why_left` tells that
+    of all letters of a stream."""
     if before is not None or handling == "dropped":
         return None, None if before is None else f"{before} before"
-    reason = unreplayable(pipeline, letter)
-    if reason is None and system.admin().partitions(letter.stream) is None:
-        reason = f"{letter.stream} does not exist any more"
+    reason = why_left(letter.stream)
     if reason is not None:
         return None, reason
     message = whole_message(system, letter)
