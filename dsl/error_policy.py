@@ -29,7 +29,7 @@ class ErrorPolicy:
 
     def __post_init__(self) -> None:
         one_of("ErrorPolicy: action", self.action, get_args(Action))
-        _check_classes(self.action, self.on)
+        _check_classes(self.action, self.on, some=True)
 
     def action_for(self, error: BaseException) -> Action:
         """What happens to a message that has failed with this error. A group of errors, as a TaskGroup raises it, is of
@@ -43,14 +43,16 @@ class ErrorPolicy:
         return self.action if isinstance(error, self.on) else "fail"
 
 
-def _check_classes(what: str, on: Any) -> None:
-    """Refuse anything but a tuple of classes of errors, one or more."""
-    good = (
-        isinstance(on, tuple)
-        and bool(on)
-        and all(isinstance(one, type) and issubclass(one, BaseException) for one in on)
+def _check_classes(what: str, on: Any, *, some: bool) -> None:
+    """Refuse anything but a tuple of classes of errors; with `some` an empty one, too."""
+    good = isinstance(on, tuple) and all(isinstance(one, type) and issubclass(one, BaseException) for one in on)
+    require(
+        good and (bool(on) or not some),
+        PipelineError,
+        f"{what}: on={on!r}",
+        "a tuple of classes of errors",
+        "write on=(OSError,)",
     )
-    require(good, PipelineError, f"{what}: on={on!r}", "a tuple of classes of errors", "write on=(OSError,)")
 
 
 @explained_call
@@ -152,10 +154,7 @@ class Retry:
         jitter: float = 0.0,
     ) -> None:
         number("Retry: factor", factor, "a number, 1.0 or more", lambda factor: factor >= 1.0)
-        good = isinstance(on, tuple) and all(
-            isinstance(type_, type) and issubclass(type_, BaseException) for type_ in on
-        )
-        require(good, PipelineError, f"Retry: on={on!r}", "a tuple of classes of errors", "write on=(OSError,)")
+        _check_classes("Retry", on, some=False)
         object.__setattr__(self, "attempts", at_least_one("Retry: attempts", attempts, "attempts"))
         object.__setattr__(self, "delay_ms", millis("Retry: delay", delay))
         object.__setattr__(self, "factor", float(factor))
@@ -194,6 +193,14 @@ class Retry:
         asked = None if self.after is None else _asked_ms(self.after, error, now)
         pause = self.pause_ms(repeat) if asked is None else min(asked, self.max_after_ms)
         return int(pause * (1 + self.jitter * random))
+
+
+def checked_retry(what: str, retry: Any) -> Retry | None:
+    """The `retry` of calls as given; refuses anything but a Retry and None."""
+    good = retry is None or isinstance(retry, Retry)
+    require(good, PipelineError, f"{what}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")
+    checked: Retry | None = retry
+    return checked
 
 
 def _asked_ms(after: Callable[[Any], AskedWait], error: BaseException, now: int) -> float | None:

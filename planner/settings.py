@@ -128,7 +128,7 @@ class Settings(_Named, frozen=True, kw_only=True):
         return self.group_by if isinstance(self.group_by, str) else self.group_by.get(stage, "partition")
 
     def __post_init__(self) -> None:
-        for name, kind in _types().items():
+        for name, kind in setting_types().items():
             if not _fits(getattr(self, name), kind):
                 raise _refused(self, name, _WORDS_OF.get(name, _in_words(kind)))
         # After the types, so that a rule need not expect a text where a number belongs.
@@ -139,7 +139,7 @@ class Settings(_Named, frozen=True, kw_only=True):
 
 
 @cache
-def _types() -> Mapping[str, Any]:
+def setting_types() -> Mapping[str, Any]:
     """The types of the settings, by name."""
     return get_type_hints(Settings)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
-from ..error_policy import Retry
+from ..error_policy import Retry, checked_retry
 from ..errors import PipelineError
 from ..functions import asynchronous, gives_list_of_lists
 from ..remote_table import Batch, RemoteTable
@@ -79,8 +79,7 @@ def checked_call(what: str, fn: Any, given: CallRules) -> AsyncCall:
     if batch is not None:
         gives_list_of_lists(what, fn)
     one_of(f"{what}: order", order, get_args(Order))
-    good = retry is None or isinstance(retry, Retry)
-    require(good, PipelineError, f"{what}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")
+    checked_retry(what, retry)
     wait = millis(f"{what}: timeout", timeout, least=1)
     return AsyncCall(fn=fn, max_in_flight=limit, order=order, timeout=wait, retry=retry, resource=resource, batch=batch)
 

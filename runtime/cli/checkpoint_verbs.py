@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from msgspec import structs
 from rich.table import Table
 
 from ..local.input_offsets import InputOffset
@@ -11,6 +12,7 @@ from ..pipeline_loader import load_pipeline
 from ..pipeline_offsets import SetOffsets, committed_offsets, export_offsets, import_offsets, set_offsets
 from ..systems import DEFAULT_SYSTEM
 from . import arguments as words
+from . import state_arguments as state_words
 from .option_values import elasticity_of, group_by_of, named_system, start_points_of
 from .printing import console, print_json, say
 from .settings_file import settings_with
@@ -25,7 +27,7 @@ checkpoint = typer.Typer(
 @checkpoint.command("show")
 def show_verb(
     target: words.Target,
-    engine: words.ResetEngine = "local",
+    engine: state_words.ResetEngine = "local",
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     state_dir: words.StateDir = None,
@@ -50,9 +52,9 @@ def show_verb(
 @checkpoint.command("set")
 def set_verb(
     target: words.Target,
-    inputs: words.SetInputs,
-    dry_run: words.SetDryRun = False,
-    engine: words.ResetEngine = "local",
+    inputs: state_words.SetInputs,
+    dry_run: state_words.SetDryRun = False,
+    engine: state_words.ResetEngine = "local",
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     state_dir: words.StateDir = None,
@@ -72,8 +74,8 @@ def set_verb(
 @checkpoint.command("export")
 def export_verb(
     target: words.Target,
-    file: words.OffsetsFile,
-    engine: words.ResetEngine = "local",
+    file: state_words.OffsetsFile,
+    engine: state_words.ResetEngine = "local",
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     state_dir: words.StateDir = None,
@@ -98,9 +100,9 @@ def export_verb(
 @checkpoint.command("import")
 def import_verb(
     target: words.Target,
-    file: words.OffsetsFile,
-    dry_run: words.SetDryRun = False,
-    engine: words.ResetEngine = "local",
+    file: state_words.OffsetsFile,
+    dry_run: state_words.SetDryRun = False,
+    engine: state_words.ResetEngine = "local",
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     state_dir: words.StateDir = None,
@@ -134,17 +136,7 @@ def _place(
 
 def _print_set(done: SetOffsets, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        changes = [
-            {
-                "task": one.task,
-                "stream": one.stream,
-                "partition": one.partition,
-                "before": one.before,
-                "offset": one.offset,
-                "set": not dry_run,
-            }
-            for one in done.changes
-        ]
+        changes = [{**structs.asdict(one), "set": not dry_run} for one in done.changes]
         print_json({"changes": changes, "notes": done.notes})
         return
     for change in done.changes:

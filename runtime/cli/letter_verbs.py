@@ -18,6 +18,7 @@ from ..pipeline_letters import (
 from ..pipeline_loader import load_pipeline
 from ..systems import DEFAULT_SYSTEM
 from . import arguments as words
+from . import state_arguments as state_words
 from .display import moment
 from .option_values import named_system, wrong_option
 from .printing import console, print_json
@@ -32,7 +33,7 @@ dead_letters = typer.Typer(
 @dead_letters.command("list")
 def list_verb(
     target: words.Target,
-    handled: words.HandledToo = False,
+    handled: state_words.HandledToo = False,
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     as_json: words.Json = False,
@@ -61,7 +62,7 @@ def list_verb(
 @dead_letters.command("show")
 def show_verb(
     target: words.Target,
-    letter: words.LetterPlace,
+    letter: state_words.LetterPlace,
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     as_json: words.Json = False,
@@ -70,8 +71,8 @@ def show_verb(
 
     fluvial dead-letters show visits.py 0:12
     """
-    found, handling = show_dead_letter(load_pipeline(target), letter, system=named_system(system, kafka_conf))
-    facts = _facts(found, handling)
+    shown_letter, handling = show_dead_letter(load_pipeline(target), letter, system=named_system(system, kafka_conf))
+    facts = _facts(shown_letter, handling)
     if as_json:
         print_json(facts)
         return
@@ -82,10 +83,10 @@ def show_verb(
 @dead_letters.command("replay")
 def replay_verb(
     target: words.Target,
-    everything: words.AllLetters = False,
-    letters: words.LetterPlaces = None,
-    operator: words.LetterOperator = None,
-    dry_run: words.LettersDryRun = False,
+    everything: state_words.AllLetters = False,
+    letters: state_words.LetterPlaces = None,
+    operator: state_words.LetterOperator = None,
+    dry_run: state_words.LettersDryRun = False,
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     as_json: words.Json = False,
@@ -110,10 +111,10 @@ def replay_verb(
 @dead_letters.command("drop")
 def drop_verb(
     target: words.Target,
-    everything: words.AllLetters = False,
-    letters: words.LetterPlaces = None,
-    operator: words.LetterOperator = None,
-    dry_run: words.LettersDryRun = False,
+    everything: state_words.AllLetters = False,
+    letters: state_words.LetterPlaces = None,
+    operator: state_words.LetterOperator = None,
+    dry_run: state_words.LettersDryRun = False,
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     as_json: words.Json = False,

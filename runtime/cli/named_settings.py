@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 from ...dsl.errors import UsageError
 from ...dsl.validation import explain
-from ...planner.settings import Settings
+from ...planner.settings import Settings, setting_types
 from .option_values import elasticity_of, group_by_of, pairs, parsed_duration, size
 
 PREFIX = "FLUVIAL_"
@@ -38,13 +38,13 @@ def environment_settings(environment: Mapping[str, str]) -> dict[str, Any]:
     >>> environment_settings({"FLUVIAL_COMMIT_INTERVAL": "2s", "FLUVIAL_CACHED_BYTES": "64MB", "HOME": "/root"})
     {'commit_interval': datetime.timedelta(seconds=2), 'cached_bytes': 64000000}
     """
-    names = {variable_of(name): name for name in _types()}
+    names = {variable_of(name): name for name in setting_types()}
     settings: dict[str, Any] = {}
     for variable, text in environment.items():
         if variable in names and text:
             settings[names[variable]] = _checked(_Place(variable, "the environment"), names[variable], text)
         elif variable not in names and variable.startswith(PREFIX):
-            for meant in get_close_matches(variable.removeprefix(PREFIX).lower(), _types(), 1, _LIKE):
+            for meant in get_close_matches(variable.removeprefix(PREFIX).lower(), setting_types(), 1, _LIKE):
                 remedy = f"did you mean {variable_of(meant)}?"
                 raise _wrong(variable, "a variable that names a setting", remedy, "the environment")
     return settings
@@ -58,11 +58,19 @@ def assigned_settings(given: Sequence[str]) -> dict[str, Any]:
     {'stall_timeout': datetime.timedelta(seconds=600), 'offset_default': 'latest'}
     """
     texts = pairs("--set", given, "NAME=VALUE", str)
-    for name in texts.keys() - _types().keys():
-        meant = get_close_matches(name, _types(), 1)
-        remedy = f"did you mean {meant[0]}?" if meant else "correct the name, or leave it out"
-        raise _wrong(f"--set {name}={texts[name]}", "a setting of Settings", remedy, "the command line")
+    for name in texts.keys() - setting_types().keys():
+        raise _wrong(f"--set {name}={texts[name]}", "a setting of Settings", meant_setting(name), "the command line")
     return {name: _checked(_Place(f"--set {name}", "the command line"), name, text) for name, text in texts.items()}
+
+
+def meant_setting(name: str) -> str:
+    """What to do about a name that no setting has: the setting that it is most like, if there is one.
+
+    >>> meant_setting("comit_interval")
+    'did you mean commit_interval?'
+    """
+    meant = get_close_matches(name, setting_types(), 1)
+    return f"did you mean {meant[0]}?" if meant else "correct the name, or leave it out"
 
 
 def variable_of(setting: str) -> str:
@@ -72,10 +80,6 @@ def variable_of(setting: str) -> str:
     'FLUVIAL_COMMIT_INTERVAL'
     """
     return f"{PREFIX}{setting.upper()}"
-
-
-def _types() -> Mapping[str, Any]:
-    return get_type_hints(Settings)
 
 
 def _checked(place: _Place, name: str, text: str) -> Any:
@@ -91,7 +95,7 @@ def _checked(place: _Place, name: str, text: str) -> Any:
 
 def _value(what: str, name: str, text: str) -> Any:
     """The value that a text stands for; the text itself if it is none of the setting."""
-    type_ = _types()[name]
+    type_ = setting_types()[name]
     parts = (type_, *get_args(type_))
     if timedelta in parts:
         return parsed_duration(what, text)

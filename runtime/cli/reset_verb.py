@@ -8,6 +8,7 @@ from ..preflight.state_compatibility import emptied
 from ..reset_step import ResetStep
 from ..systems import DEFAULT_SYSTEM
 from . import arguments as words
+from . import state_arguments as state_words
 from .option_values import group_by_of, named_system, start_points_of, wrong_option
 from .printing import print_json
 from .settings_file import settings_with
@@ -15,14 +16,14 @@ from .settings_file import settings_with
 
 def reset_verb(
     target: words.Target,
-    states: words.ResetStates = None,
-    inputs: words.ResetInputs = None,
-    keep_offsets: words.KeepOffsets = False,
-    everything: words.ResetAll = False,
-    to: words.ResetTo = None,
-    yes: words.Yes = False,
-    dry_run: words.DryRun = False,
-    engine: words.ResetEngine = "local",
+    states: state_words.ResetStates = None,
+    inputs: state_words.ResetInputs = None,
+    keep_offsets: state_words.KeepOffsets = False,
+    everything: state_words.ResetAll = False,
+    to: state_words.ResetTo = None,
+    yes: state_words.Yes = False,
+    dry_run: state_words.DryRun = False,
+    engine: state_words.ResetEngine = "local",
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     state_dir: words.StateDir = None,

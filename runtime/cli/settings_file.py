@@ -3,16 +3,15 @@ current folder."""
 
 import os
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 from ...dsl.errors import UsageError
 from ...dsl.validation import explain
-from ...planner.settings import Settings
-from .named_settings import assigned_settings, environment_settings
+from ...planner.settings import Settings, setting_types
+from .named_settings import assigned_settings, environment_settings, meant_setting
 from .option_values import parsed_duration, size
 
 FILE = "fluvial.toml"
@@ -27,11 +26,8 @@ def settings_with(assigned: Sequence[str] | None = None, **given: Any) -> Settin
     Raises UsageError for a file that cannot be read, an unknown setting, or a wrong value.
     """
     options = {name: value for name, value in given.items() if value is not None}
-    return Settings(**(file_settings(Path(FILE)) | _named(assigned or ()) | options))
-
-
-def _named(assigned: Sequence[str]) -> dict[str, Any]:
-    return environment_settings(os.environ) | assigned_settings(assigned)
+    named = environment_settings(os.environ) | assigned_settings(assigned or ())
+    return Settings(**(file_settings(Path(FILE)) | named | options))
 
 
 def file_settings(path: Path) -> dict[str, Any]:
@@ -48,11 +44,11 @@ def file_settings(path: Path) -> dict[str, Any]:
     for name in tables:
         if name != TABLE:
             raise _wrong(path, f"[{name}]", f"the table [{TABLE}]", f"write settings under [{TABLE}]")
-    types = get_type_hints(Settings)
+    types = setting_types()
     settings: dict[str, Any] = {}
     for name, value in tables.get(TABLE, {}).items():
         if name not in types:
-            raise _wrong(path, name, "a setting of Settings", _meant(name, types))
+            raise _wrong(path, name, "a setting of Settings", meant_setting(name))
         settings[name] = _value(path, name, types[name], value)
     try:
         Settings(**settings)
@@ -70,11 +66,6 @@ def _value(path: Path, name: str, type_: Any, value: Any) -> Any:
     if isinstance(value, str) and name.endswith("_bytes"):
         return size(where, value)
     return value
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    meant = get_close_matches(name, known, 1)
-    return f"did you mean {meant[0]}?" if meant else "correct the name, or leave it out"
 
 
 def _wrong(path: Path, wrong: str, expected: str, remedy: str) -> UsageError:

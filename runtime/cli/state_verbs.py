@@ -8,6 +8,7 @@ from ..local.observe import state_queries
 from ..pipeline_loader import load_pipeline
 from ..systems import DEFAULT_SYSTEM
 from . import arguments as words
+from . import state_arguments as state_words
 from .option_values import named_system
 from .printing import print_json
 from .settings_file import settings_with
@@ -22,8 +23,8 @@ state = typer.Typer(
 @state.command("get")
 def get_verb(
     target: words.Target,
-    operator: words.TableArgument,
-    key: words.KeyArgument,
+    operator: state_words.TableArgument,
+    key: state_words.KeyArgument,
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     state_dir: words.StateDir = None,
@@ -44,7 +45,7 @@ def get_verb(
 @state.command("scan")
 def scan_verb(
     target: words.Target,
-    operator: words.TableArgument,
+    operator: state_words.TableArgument,
     system: words.SystemUrl = DEFAULT_SYSTEM,
     kafka_conf: words.KafkaConf = None,
     state_dir: words.StateDir = None,

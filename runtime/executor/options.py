@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, get_args
 
-from ...dsl.error_policy import ErrorPolicy, Retry
+from ...dsl.error_policy import ErrorPolicy, Retry, checked_retry
 from ...dsl.errors import PipelineError, UsageError
 from ...dsl.functions import asynchronous, called_name, function, is_asynchronous
 from ...dsl.operators import Order
@@ -53,9 +53,8 @@ def checked_options(given: dict[str, Any]) -> ExecutorOptions:
         one_of(f"{WHAT}: order", given["order"], get_args(Order))
         for name in ("max_in_flight", "max_waiting", "max_per_key", "max_ahead"):
             at_least_one(f"{WHAT}: {name}", given[name], "messages")
-        retry, policy = given["retry"], given["on_error"]
-        good = retry is None or isinstance(retry, Retry)
-        require(good, PipelineError, f"{WHAT}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")
+        checked_retry(WHAT, given["retry"])
+        policy = given["on_error"]
         good = isinstance(policy, ErrorPolicy) and policy.action != "dead_letter"
         remedy = "write on_error=skip(), and on_skip= for a function that sets the message aside"
         require(good, PipelineError, f"{WHAT}: on_error={policy!r}", "fail() or skip()", remedy)

@@ -190,11 +190,6 @@ class InputQueues:
         """The offset of the next message of each input to be processed."""
         return {queue.name: queue.reached for queue in self}
 
-    @property
-    def ready(self) -> bool:
-        """Whether records wait that may be processed."""
-        return any(queue.ready for queue in self)
-
     def first(self) -> list[InputQueue]:
         """The inputs whose messages are to be processed now: of those that have some, the ones of the highest
         priority."""

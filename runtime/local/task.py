@@ -137,11 +137,12 @@ class LocalTask:
             return self._go_on()
         self.queues.end_bootstraps()
         self._wake_growths()
-        if not self.program.asynchronous and not self.queues.ready:
+        first = self.queues.first()
+        if not self.program.asynchronous and not first:
             return False
         self._work.check()
         moved = False
-        for queue in self.queues.first():
+        for queue in first:
             if queue.ready and not self._work.paused:
                 moved |= self._process_state_slices(queue, most)
         self._work.state.evict(self._cache)

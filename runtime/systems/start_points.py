@@ -52,7 +52,7 @@ def offsets_of(
     >>> offsets_of(memory, {"clicks": "latest", "clicks/1": 0}, {"clicks": 2})
     {('clicks', 0): 0, ('clicks', 1): 0}
     """
-    found: dict[StreamPartition, int] = {}
+    by_place: dict[StreamPartition, int] = {}
     for name, point in sorted(points.items()):  # "clicks" comes before "clicks/1"
         stream, partition = _place(name, partitions)
         checked = _checked(name, point, one=partition is not None or partitions[stream] == 1)
@@ -60,8 +60,8 @@ def offsets_of(
         for number in range(partitions[stream]) if partition is None else [partition]:
             if isinstance(checked, int):
                 check_offset(system, (stream, number), checked)
-            found[stream, number] = offsets[number]
-    return dict(sorted(found.items()))
+            by_place[stream, number] = offsets[number]
+    return dict(sorted(by_place.items()))
 
 
 def check_offset(system: System, place: StreamPartition, offset: int) -> None:
@@ -116,7 +116,7 @@ def _since(system: System, stream: str, timestamp: int) -> Sequence[int]:
     if isinstance(system, ProducingSystem):
         return system.admin().offsets_since(stream, timestamp)
     starts, ends = system.admin().starts(stream), system.admin().ends(stream)
-    found = list(ends)
+    firsts = list(ends)
     for partition, start in enumerate(starts):
         froms = [start if one == partition else end for one, end in enumerate(ends)]
         with closing(read_to_ends(system, stream, froms, ends)) as batches:
@@ -125,5 +125,5 @@ def _since(system: System, stream: str, timestamp: int) -> Sequence[int]:
                 for batch in batches
                 for offset, record in zip(batch.offsets, batch.records, strict=True)
             )
-            found[partition] = next((offset for offset, time in times if time >= timestamp), ends[partition])
-    return found
+            firsts[partition] = next((offset for offset, time in times if time >= timestamp), ends[partition])
+    return firsts

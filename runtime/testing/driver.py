@@ -340,8 +340,7 @@ class PipelineDriver:
 
     async def _settle(self, *, force: bool = False, commit: bool = False) -> None:
         """Do all that can be done at this time: process messages, complete calls, and commit tasks that are due."""
-        container = self._running()
-        moved = True
+        container, moved = self._running(), True
         while moved:
             moved = container.turn()
             await self._loop.quiet()

@@ -1,6 +1,6 @@
 """The offsets that a pipeline goes on from are shown, set, exported and imported; what else it keeps stays."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import count as numbers
 from pathlib import Path
@@ -13,15 +13,11 @@ from hypothesis import strategies as st
 from engines.sending import ProducingSystem, stores_of
 from engines.targets import contents, write
 from fluvial.dsl import (
-    Context,
-    KeyedProcessor,
-    Message,
     Pipeline,
     PlanError,
     SystemProblem,
     UnsupportedError,
     UsageError,
-    ValueState,
     count,
     tumbling,
 )
@@ -32,23 +28,14 @@ from fluvial.runtime.local.coordination import exclusion
 from fluvial.runtime.local.input_offsets import changes_of, write_offsets
 from fluvial.runtime.local.reset_steps import stopped
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
-
-
-class Count(KeyedProcessor[str, int, int]):
-    """Says how many messages of the key there were."""
-
-    seen = ValueState(int, 0)
-
-    def on_message(self, message: Message[int], context: Context[str]) -> Iterator[int]:  # noqa: ARG002
-        self.seen.value += 1
-        yield self.seen.value
+from generators.counters import Counter
 
 
 def counting(name: str = "p") -> Pipeline:
     """Counts messages by key, and passes them on."""
     pipeline = Pipeline(name)
     words = pipeline.stream("in", key=str, value=int)
-    words.process(Count(), id="count").send_to("counts")
+    words.process(Counter(), id="count").send_to("counts")
     words.send_to("copies")
     return pipeline
 

@@ -1,6 +1,6 @@
 """What is kept of a pipeline is removed as a whole, or that of one operator, and only while it does not run."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -10,38 +10,25 @@ import pytest
 from engines.sending import ProducingSystem, stores_of
 from engines.targets import contents, write
 from fluvial.dsl import (
-    Context,
-    KeyedProcessor,
-    Message,
     Pipeline,
     PlanError,
     SystemProblem,
     UnsupportedError,
     UsageError,
-    ValueState,
 )
 from fluvial.runtime import reset, run
 from fluvial.runtime.local.coordination import exclusion
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
-
-
-class Count(KeyedProcessor[str, int, int]):
-    """Says how many messages of the key there were."""
-
-    seen = ValueState(int, 0)
-
-    def on_message(self, message: Message[int], context: Context[str]) -> Iterator[int]:  # noqa: ARG002
-        self.seen.value += 1
-        yield self.seen.value
+from generators.counters import Counter
 
 
 def counting() -> Pipeline:
     """Counts messages twice: by their key, and behind a border by their value."""
     pipeline = Pipeline("p")
     numbers = pipeline.stream("in", key=str, value=int)
-    numbers.process(Count(), id="by-key").send_to("by-key")
+    numbers.process(Counter(), id="by-key").send_to("by-key")
     keyed = numbers.partition_by(str, id="by", key_type=str, value=int)
-    keyed.process(Count(), id="by-value").send_to("by-value")
+    keyed.process(Counter(), id="by-value").send_to("by-value")
     return pipeline
 
 

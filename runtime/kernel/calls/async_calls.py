@@ -21,8 +21,8 @@ from .call import Call
 from .call_keys import keys_of, offer_keys, unnamed
 from .cancellation import GRACE_SECONDS, AbandonedCalls, as_error, is_retried, too_late
 from .in_flight import InFlightMessage
-from .lanes import Lanes, share_of
 from .loop_time import LoopTime, LoopTimer, loop_time
+from .ordered_queues import OrderedQueues, share_of
 from .retry_pauses import pause_seconds
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -135,9 +135,9 @@ class CallPool:
         self._fn: Callable[[Any], Awaitable[Iterable[Any]]] = call.fn
         self.most_in_flight = call.max_in_flight
         self._retry = call.retry or Retry(attempts=1)
-        self._lanes = Lanes(call.order, share_of(call.max_in_flight), self._queue, deliver)
-        self._end = self._lanes.end
-        self.submit: Callable[[Call], None] = self._lanes.submit
+        self._queues = OrderedQueues(call.order, share_of(call.max_in_flight), self._queue, deliver)
+        self._end = self._queues.end
+        self.submit: Callable[[Call], None] = self._queues.submit
         """Queues a call."""
         self._sleep = sleep
         self._gate = gate
@@ -155,12 +155,12 @@ class CallPool:
     @property
     def outstanding(self) -> int:
         """How many calls were submitted and not delivered, but for those that are parked."""
-        return self._lanes.outstanding
+        return self._queues.outstanding
 
     @property
     def parked(self) -> Mapping[str, int]:
         """How many calls wait since their key has too many, by the input or operator of their messages."""
-        return self._lanes.parked
+        return self._queues.parked
 
     def give_names(self, origin: Callable[[InFlightMessage], str]) -> None:
         """Take a function that names the message of a call, for its key."""
@@ -168,7 +168,7 @@ class CallPool:
 
     def flush(self) -> None:
         """No more calls come for now: let none wait that could begin."""
-        self._lanes.begin_all()
+        self._queues.begin_all()
 
     def _queue(self, call: Call) -> None:
         """Queue a call, and start a worker for it if all workers are busy and there may be more."""
@@ -308,7 +308,7 @@ class CallPool:
             return
         self._cancelled = True
         self._waiting.clear()
-        self._lanes.clear()
+        self._queues.clear()
         self._deadlines.cancel()
         self._abandoned.cancel()
         for worker in tuple(self._workers):

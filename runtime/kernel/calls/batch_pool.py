@@ -15,7 +15,7 @@ from .async_calls import CallPool, Gate, Sleep
 from .call import Call
 from .cancellation import as_error
 from .in_flight import InFlightMessage
-from .lanes import Lanes, share_of
+from .ordered_queues import OrderedQueues, share_of
 
 
 class BatchPool:
@@ -41,8 +41,8 @@ class BatchPool:
         alone = replace(call, fn=_answers(call.fn), batch=None, order="none")
         self._calls = CallPool(operator, alone, self._ended, sleep, gate)
         share = max(batch.size, share_of(call.max_in_flight))
-        self._lanes = Lanes(call.order, share, self._wait, deliver)
-        self.submit: Callable[[Call], None] = self._lanes.submit
+        self._queues = OrderedQueues(call.order, share, self._wait, deliver)
+        self.submit: Callable[[Call], None] = self._queues.submit
         """Queues a message for a batch."""
         self._waiting: deque[Call] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -55,16 +55,16 @@ class BatchPool:
     @property
     def outstanding(self) -> int:
         """How many messages were submitted and not delivered, but for those that are parked."""
-        return self._lanes.outstanding
+        return self._queues.outstanding
 
     @property
     def parked(self) -> Mapping[str, int]:
         """How many messages wait since their key has too many, by their input or operator."""
-        return self._lanes.parked
+        return self._queues.parked
 
     def flush(self) -> None:
         """No more messages come for now: send what waits for company."""
-        self._lanes.begin_all()
+        self._queues.begin_all()
         self._send(hurry=True)
 
     def _wait(self, call: Call) -> None:
@@ -109,7 +109,7 @@ class BatchPool:
                 call.error = result
             else:
                 call.results = result
-            self._lanes.end(call)
+            self._queues.end(call)
         del error, results  # the traceback of an error refers to this frame
         self._send()
 
@@ -123,7 +123,7 @@ class BatchPool:
     def cancel(self) -> None:
         """Cancel the calls in flight. Nothing more is delivered."""
         self._waiting.clear()
-        self._lanes.clear()
+        self._queues.clear()
         if self._timer is not None:
             self._timer.cancel()
         self._calls.cancel()

@@ -116,8 +116,8 @@ class PlaceGuard:
         passed = self._clock() - self._checked
         if self._monitor is None and passed >= interval:
             self._checked = self._clock()
-            if (found := self._late()) is not None:
-                self._coordinator, self._presence, self._monitor = found
+            if (place := self._late()) is not None:
+                self._coordinator, self._presence, self._monitor = place
         if self._monitor is None:
             return
         if passed >= interval:

@@ -16,10 +16,10 @@ def by_stream(ends: PartitionEnds | None) -> dict[str, list[int]] | None:
     """Ends as a record has them: for each stream one for each partition."""
     if ends is None:
         return None
-    found: dict[str, list[int]] = {}
+    by_stream: dict[str, list[int]] = {}
     for (stream, _), end in sorted(ends.items()):
-        found.setdefault(stream, []).append(end)
-    return found
+        by_stream.setdefault(stream, []).append(end)
+    return by_stream
 
 
 def by_partition(ends: dict[str, list[int]] | None) -> PartitionEnds | None:

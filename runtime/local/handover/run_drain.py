@@ -113,10 +113,10 @@ def _await(
     machine: Machine,
 ) -> None:
     began = asked = machine.clock()
-    told: list[int] = []
+    said: list[int] = []
     while left := _left(plan, system, stream, run):
-        if left != told:
-            told = left
+        if left != said:
+            said = left
             say(f"{plural(len(left), 'container')} to end: {', '.join(map(str, left))}")
         now = machine.clock()
         if now - began > seconds:

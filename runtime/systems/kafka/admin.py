@@ -126,8 +126,8 @@ class KafkaAdmin:
         `ends` where there is none."""
         places = self._places(stream)
         ends = self._cluster.offsets.ends(places)
-        found = self._cluster.offsets.since(places, timestamp)
-        return [min(found.get(place, end), end) for place, end in ends.items()]
+        since = self._cluster.offsets.since(places, timestamp)
+        return [min(since.get(place, end), end) for place, end in ends.items()]
 
     @property
     def metadata_ms(self) -> int:

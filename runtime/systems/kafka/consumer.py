@@ -60,16 +60,16 @@ class KafkaConsumer:
 
         Raises SystemProblem for a topic or partition that does not exist, and for an offset outside of it.
         """
-        kept = {place: buffer for place, buffer in self._buffers.items() if positions.get(place) == buffer.taken}
-        added = {place: offset for place, offset in positions.items() if place not in kept}
+        staying = {place: buffer for place, buffer in self._buffers.items() if positions.get(place) == buffer.taken}
+        added = {place: offset for place, offset in positions.items() if place not in staying}
         self._check(added)
-        removed = {place: buffer for place, buffer in self._buffers.items() if place not in kept}
-        self._buffers = kept | {place: PrefetchBuffer(place, offset) for place, offset in added.items()}
-        self._ready = {place: buffer for place, buffer in self._ready.items() if place in kept}
+        removed = {place: buffer for place, buffer in self._buffers.items() if place not in staying}
+        self._buffers = staying | {place: PrefetchBuffer(place, offset) for place, offset in added.items()}
+        self._ready = {place: buffer for place, buffer in self._ready.items() if place in staying}
         streams = {stream for stream, _ in positions}
         self._stream = streams.pop() if len(streams) == 1 else None
         self._next_look = self._clock() + _LOOK_AFTER
-        self._change(added, removed, anew=not kept)
+        self._change(added, removed, anew=not staying)
 
     def _check(self, positions: Mapping[StreamPartition, int]) -> None:
         self._cluster.check(positions)

@@ -56,8 +56,8 @@ class TopicOffsets:
     def since(self, places: Collection[StreamPartition], timestamp: int) -> PartitionOffsets:
         """The offset of the first record with this timestamp, in ms since epoch, or a later one. Partitions without
         such a record are left out."""
-        found = self._offsets(places, timestamp, read_uncommitted_client)
-        return {place: offset for place, offset in found.items() if offset != OFFSET_END}
+        offsets = self._offsets(places, timestamp, read_uncommitted_client)
+        return {place: offset for place, offset in offsets.items() if offset != OFFSET_END}
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Have the records before these offsets removed, without waiting. Errors are logged."""

@@ -17,7 +17,7 @@ from fluvial.dsl import Pipeline, Retry
 from fluvial.dsl.errors import MessageError
 from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.call import Call
-from fluvial.runtime.kernel.calls.lanes import share_of
+from fluvial.runtime.kernel.calls.ordered_queues import share_of
 from fluvial.runtime.testing.completion_order import CompletionGate
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
 from generators.how_many import examples
