@@ -232,7 +232,6 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/spark/lowering/query_plan.py": ("tests/runtime/spark/connectors/test_published_batches.py",),
     "runtime/spark/query/metrics.py": ("tests/spark_engine/test_metrics.py",),
     "runtime/spark/query/progress.py": ("tests/spark_engine/test_metrics.py", "tests/runtime/spark/test_engine.py"),
-    "runtime/spark/query/supervision.py": ("tests/spark_engine/test_failing_parts.py",),
     "runtime/spark/reset_steps.py": ("tests/runtime/spark/query/test_checkpoint_record.py",),
     "runtime/spark/worker/batch_level.py": ("tests/properties/test_data_frames.py",),
     "runtime/spark/worker/control_rows.py": (

@@ -18,16 +18,17 @@ class BatchSizer:
     """The bound of one query. It begins with `most`, and never exceeds it."""
 
     def __init__(self, target: timedelta, most: int) -> None:
-        self._target, self._most = target.total_seconds(), most
-        self.bound = most
+        self.target = target.total_seconds()
+        """How long a batch should take, in seconds."""
+        self.bound = self._most = most
         self._wanted: list[int] = []
         self._warm = False
 
     def took(self, seconds: float, messages: int) -> None:
         """Note what a batch has taken. The first batch after a start compiles and loads, and does not count."""
         if self._warm and messages:
-            wanted = int(messages * self._target / max(seconds, 1e-3))
-            too_long = seconds > _CLEARLY * self._target and wanted * _CLEARLY < self.bound
+            wanted = int(messages * self.target / max(seconds, 1e-3))
+            too_long = seconds > _CLEARLY * self.target and wanted * _CLEARLY < self.bound
             # A batch that was not full says nothing of a larger bound.
             too_short = messages >= 0.8 * self.bound and wanted > self.bound * _CLEARLY
             self._wanted = [*self._wanted, wanted] if too_long or too_short else []

@@ -32,6 +32,10 @@ POLL_SECONDS = 0.2
 STOP_SECONDS = 0.02
 """Time between two looks at whether a query may be stopped."""
 
+_BATCHES_TO_WAIT = 4
+"""So many times as long as a batch should take a query may go on before it is stopped within a batch, which is then run
+again. The moment between two batches is short, and a busy machine may miss it for ever."""
+
 START_SECONDS = 10
 """How long Spark waits until the Python process of a source has started. Spark has no setting for it."""
 
@@ -73,8 +77,11 @@ def run_queries(
                 queries[number] = _begun(begin, query_plans[number], most)
                 starts[number] += 1
             for number, plan in enumerate(query_plans if sizers else ()):
-                due = plan.group in sizers and sizers[plan.group].due
-                if due and _stopped_when(queries[number], partial(is_between_batches, plan.checkpoint)):
+                sizer = sizers.get(plan.group)
+                if sizer is None or not sizer.due:
+                    continue
+                between = partial(is_between_batches, plan.checkpoint)
+                if _stopped_when(queries[number], between, _BATCHES_TO_WAIT * sizer.target):
                     queries[number] = _begun(begin, plan, most)
             _show(queries)
             if not slow:
@@ -90,9 +97,11 @@ def run_queries(
             query.stop()
 
 
-def _stopped_when(query: StreamingQuery, may_stop: Callable[[], bool]) -> bool:
-    """Stop a query as soon as it may be stopped. False if it has ended or failed by itself before."""
-    while query.isActive and not may_stop():
+def _stopped_when(query: StreamingQuery, may_stop: Callable[[], bool], patience: float = math.inf) -> bool:
+    """Stop a query as soon as it may be stopped, or after `patience` seconds. False if it has ended or failed by itself
+    before."""
+    deadline = time.monotonic() + patience
+    while query.isActive and not may_stop() and time.monotonic() < deadline:
         time.sleep(STOP_SECONDS)
     active = query.isActive
     query.stop()

@@ -1,0 +1,54 @@
+"""How queries are watched, with queries that are not Spark's."""
+
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the engine needs pyspark")
+
+from fluvial.runtime.spark.lowering.query_plan import QueryPlan
+from fluvial.runtime.spark.query.batch_sizing import BatchSizer
+from fluvial.runtime.spark.query.checkpoint_log import PLANNED
+from fluvial.runtime.spark.query.connection import Connection
+from fluvial.runtime.spark.query.progress import QueryMonitor
+from fluvial.runtime.spark.query.supervision import run_queries
+
+
+class BusyQuery:
+    """A query that goes from batch to batch until it is stopped; the second one of a test has nothing more to do."""
+
+    def __init__(self, active: bool) -> None:
+        self.isActive = active
+
+    def awaitTermination(self, timeout: float) -> bool:
+        return not self.isActive
+
+    def exception(self) -> None:
+        return None
+
+    def stop(self) -> None:
+        self.isActive = False
+
+
+def test_a_query_that_is_never_seen_between_two_batches_is_given_its_other_bound(tmp_path: Path) -> None:
+    (tmp_path / PLANNED).mkdir()
+    (tmp_path / PLANNED / "0").touch()
+    sizer = BatchSizer(timedelta(milliseconds=20), 1000)
+    begun: list[BusyQuery] = []
+    bounds: list[int] = []
+
+    def begin(_: object) -> BusyQuery:
+        bounds.append(sizer.begin())
+        begun.append(BusyQuery(active=not begun))
+        for _ in range(4 if begun[-1].isActive else 0):
+            sizer.took(0.1, 1000)
+        return begun[-1]
+
+    plan = cast(QueryPlan, SimpleNamespace(group="q", checkpoint=tmp_path))
+    connection = cast(Connection, SimpleNamespace(may_stop=lambda _: True))
+    monitor = cast(QueryMonitor, SimpleNamespace(stop=lambda: False, report_progress=lambda: None))
+    run_queries([plan], begin, connection, monitor, timedelta(seconds=30), {"q": sizer})  # type: ignore[arg-type]
+    assert bounds == [1000, 200]
