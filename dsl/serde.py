@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from .annotations import TypeForm, is_decorated, is_plain, promised, returned
+from .annotations import UNKNOWN, TypeForm, is_decorated, is_plain, promised, returned
 from .errors import PipelineError
 from .finite import json_encoder
 from .functions import function
@@ -348,7 +348,19 @@ def checked_key(what: str, key: Any) -> Any:
     return key
 
 
-def check_returned_key(what: str, fn: Callable[..., Any], key: Any, option: str = "key_type") -> None:
+def declared_key(what: str, fn: Callable[..., Any], key: Any | None, option: str = "key_type") -> Any:
+    """The type of the keys that `fn` returns: `key`, which was given as `option`, or else what `fn` is annotated to
+    return. Raises PipelineError where neither is known, or they differ."""
+    type_ = returned(fn) if key is None else key
+    if type_ is UNKNOWN:
+        remedy = f"pass {option}=str, or annotate what the function returns"
+        raise PipelineError(explain(f"{what}: the type of its keys is not known", "a key type", remedy))
+    checked = checked_key(what, type_)
+    _check_returned_key(what, fn, checked, option)
+    return checked
+
+
+def _check_returned_key(what: str, fn: Callable[..., Any], key: Any, option: str) -> None:
     """Refuse a function that is annotated to return keys of another plain type than the one that is declared."""
     given = returned(fn)
     known = all(type_ in (str, bytes, int) or _is_tuple_key(type_) for type_ in (given, key))

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack, overload
 
 from . import operators as ops
-from .annotations import UNKNOWN, TypeForm, returned
+from .annotations import TypeForm
 from .error_policy import Retry
 from .errors import PipelineError
 from .functions import function, gives_message, predicate
@@ -14,10 +14,10 @@ from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, CallOptions, CallRules, ch
 from .operators.graph import OperatorGraph
 from .remote_table import Batch, RemoteTable, check_write
 from .resource import Resource
-from .serde import Serde, check_given_key, check_returned_key, checked_key, checked_value
+from .serde import Serde, check_given_key, checked_value, declared_key
 from .sink import Sink, check_sink
 from .table import Table, check_put
-from .validation import explain, require, stream_name
+from .validation import explain, require, stream_name, whole_number
 from .verb_calls import explained_attribute, no_such_verb
 
 if TYPE_CHECKING:
@@ -238,11 +238,17 @@ class MessageStream(Generic[V]):
 
     @overload
     def partition_by(
-        self, fn: Callable[[V], K], *, id: str, key_type: type[K] | None = None, value: type[V] | Serde[V] | None = None
+        self,
+        fn: Callable[[V], K],
+        *,
+        id: str,
+        key_type: type[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+        priority: int = 0,
     ) -> "KeyedStream[K, V]": ...
     @overload
     def partition_by(
-        self, fn: Callable[[V], K], *, id: str, key_type: type[K] | None = None, value: TypeForm[V]
+        self, fn: Callable[[V], K], *, id: str, key_type: type[K] | None = None, value: TypeForm[V], priority: int = 0
     ) -> "KeyedStream[K, V]": ...
     def partition_by(
         self,
@@ -251,27 +257,23 @@ class MessageStream(Generic[V]):
         id: str,
         key_type: type[K] | None = None,
         value: TypeForm[V] | Serde[V] | None = None,
+        priority: int = 0,
     ) -> "KeyedStream[K, V]":
         """Give each message the key `fn(value)` and bring equal keys together, through an intermediate stream.
 
-        The stream is named `{pipeline}-{id}`. `key_type` may be left out where `fn` is annotated, `value`, which the
-        far side decodes, where the planner knows it. Messages whose key is None stay together.
+        The stream is named `{pipeline}-{id}`, and has a `priority` as others have. `key_type` may be left out where
+        `fn` is annotated, `value` where the planner knows it. Messages whose key is None stay together.
 
         >>> pipeline = Pipeline("words")
         >>> pipeline.stream("words", value=str).partition_by(len, id="by-length", key_type=int)
         KeyedStream(partition_by by-length)
         """
         function("partition_by", fn, "value")
-        declared = returned(fn) if key_type is None else key_type
-        if declared is UNKNOWN:
-            wrong = f"partition_by {id!r}: the type of its keys is not known"
-            raise PipelineError(
-                explain(wrong, "a key type", "pass key_type=str, or annotate what the function returns")
-            )
-        key = checked_key(f"partition_by {id!r}", declared)
-        check_returned_key(f"partition_by {id!r}", fn, key)
-        type_ = None if value is None else checked_value(f"partition_by {id!r}", value)
-        tail = self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=type_)
+        what = f"partition_by {id!r}"
+        key = declared_key(what, fn, key_type)
+        type_ = None if value is None else checked_value(what, value)
+        first = whole_number(f"{what}: priority", priority)
+        tail = self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=type_, priority=first)
         keyed: KeyedStream[K, V] = self._graph.keyed_stream(self._graph, tail)
         return keyed
 

@@ -229,7 +229,7 @@ CASES: dict[str, Case] = {
         batch=None,
     ),
     "merge": on(words, MessageStream.merge, others=lambda it: it),
-    "partition_by": on(words, MessageStream.partition_by, fn=plain, id="by", key_type=str, value=str),
+    "partition_by": on(words, MessageStream.partition_by, fn=plain, id="by", key_type=str, value=str, priority=1),
     "broadcast": on(words, MessageStream.broadcast, id="to-all", value=str),
     "send_to": on(words, MessageStream.send_to, name="out", key=plain, value=str),
     "sink": on(words, MessageStream.sink, types={"sink": Nothing}, sink=Drain(), id="s"),

@@ -12,6 +12,8 @@ class Border(Operator):
     """Writes each message to an intermediate stream, which the next stage reads as values of type `value`."""
 
     value: Any
+    priority: int = 0
+    """Its messages come before those of other inputs of a lower priority that wait in a task behind it."""
     role: ClassVar[Role] = "terminal"
     is_border: ClassVar[bool] = True
     to_all: ClassVar[bool] = False

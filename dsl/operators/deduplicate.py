@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from ..annotations import UNKNOWN, returned
 from ..errors import PipelineError
 from ..functions import function
-from ..serde import check_returned_key, checked_key
-from ..validation import explain, millis, require
+from ..serde import declared_key
+from ..validation import millis, require
 from .base import Emits, Operator, Role
 
 
@@ -38,11 +37,4 @@ def checked_deduplicate(
         require(by_type is None, PipelineError, wrong, "by_type= as the type of what by= returns", remedy)
         return {"within": span, "by": None, "by_type": None}
     function(f"{what}: by", by, "value")
-    type_ = returned(by) if by_type is None else by_type
-    if type_ is UNKNOWN:
-        wrong = f"{what}: the type of what by returns is not known"
-        remedy = "pass by_type=str, or annotate what the function returns"
-        raise PipelineError(explain(wrong, "a type of key", remedy))
-    key = checked_key(f"{what}: by", type_)
-    check_returned_key(f"{what}: by", by, key, "by_type")
-    return {"within": span, "by": by, "by_type": key}
+    return {"within": span, "by": by, "by_type": declared_key(f"{what}: by", by, by_type, "by_type")}

@@ -40,8 +40,8 @@ def _of_key_and_value(operator: ops.PartitionBy, inputs: list[Flow]) -> Iterator
 
 
 def _partition_by_options(op: ops.PartitionBy) -> dict[str, str]:
-    """The name of the function that gives messages their keys."""
-    return {"key": function_name(op.fn)}
+    """The name of the function that gives messages their keys, and whether they come before those of other inputs."""
+    return {"key": function_name(op.fn), **({"priority": str(op.priority)} if op.priority else {})}
 
 
 def _check_border(operator: ops.Border, flows: Flows) -> None:

@@ -24,7 +24,7 @@ from ..process.clock import wall_clock
 from ..size_limit import SizeLimit
 from ..state import MemoryStore, TaskStore
 from ..systems.contract import Admin, ProducingSystem, System
-from ..systems.provisioning import bootstrap_streams, record_limits, table_streams
+from ..systems.provisioning import bootstrap_streams, input_priorities, record_limits, table_streams
 from .checkpoints.border_compatibility import last_border_schemas, refuse_changed_borders
 from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from .checkpoints.migration import migrate_checkpoints, read_before
@@ -118,7 +118,7 @@ class TaskOpener:
         """Tasks that go on from their checkpoints. Those that are `taken_over` from containers that run have processed
         their bootstrap streams already, unless the checkpoint says otherwise."""
         starts, ends = cache(self.admin.starts), cache(self.admin.ends)  # tasks of a stage need the same offsets
-        priorities = {source.stream: source.priority for source in self.run.plan.pipeline.sources}
+        priorities = input_priorities(self.run.plan)
         opened = []
         for prepared, last in tasks:
             self._know(prepared.stage, last)

@@ -9,7 +9,7 @@ import networkx as nx
 from ...planner.grouping import BY_STREAM_PARTITION
 from ...planner.kinds import PLANNER_KINDS
 from ...planner.plan import Plan
-from ..systems.provisioning import bootstrap_streams
+from ..systems.provisioning import bootstrap_streams, input_priorities
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _grouped_by_stream(plan: Plan, _: str) -> Iterable[str]:
 
 
 def _with_priority(plan: Plan, _: str) -> Iterable[str]:
-    return [f"priority of {source.label}" for source in plan.pipeline.sources if source.priority]
+    return [f"priority of stream {stream}" for stream in input_priorities(plan)]
 
 
 def _split_by_time(plan: Plan, _: str) -> Iterable[str]:

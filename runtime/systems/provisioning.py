@@ -66,6 +66,14 @@ def bootstrap_streams(plan: Plan) -> frozenset[str]:
     return frozenset(source.stream for source in plan.pipeline.sources if source.bootstrap)
 
 
+def input_priorities(plan: Plan) -> dict[str, int]:
+    """The streams of which messages come before those of others in their task, or behind them: those with a priority
+    other than 0."""
+    sources = {source.stream: source.priority for source in plan.pipeline.sources}
+    borders = {plan.operator(border.id).writes[0]: border.priority for border in plan.pipeline.borders}
+    return {stream: priority for stream, priority in (sources | borders).items() if priority}
+
+
 def table_streams(plan: Plan) -> frozenset[str]:
     """The sources with the rows of tables. They are read from their start, whatever `offset_default` says."""
     return frozenset(tables_by_stream(plan, (op.id for op in plan.pipeline.operators)))

@@ -29,7 +29,9 @@ PROOFS: dict[str, tuple[str, ...]] = {
     "`lateness`, shorter": (f"{UPGRADES}::lateness, shorter",),
     "`out_of_order`": (f"{UPGRADES}::out_of_order, longer", f"{UPGRADES}::out_of_order, shorter"),
     "`idle_after`": (f"{PIPELINES}::test_a_source_without_patience_is_not_idle_any_more",),
-    "the `priority` of a stream": ("tests/local_engine/test_priority.py::test_it_may_be_another_one_in_the_next_run",),
+    "the `priority` of a stream or of a `partition_by`": (
+        "tests/local_engine/test_priority.py::test_it_may_be_another_one_in_the_next_run",
+    ),
     "the number of messages in a trigger": (f"{UPGRADES}::the count of a trigger",),
     "`ttl` of a state that has one, longer or shorter": (f"{UPGRADES}::ttl, longer", f"{UPGRADES}::ttl, shorter"),
     "`within` of a deduplication, longer or shorter": (

@@ -31,7 +31,7 @@ def anything() -> Any:
 
 CASES: list[tuple[Any, str, str, str]] = [
     (lambda: orders().deduplicate(timedelta(0), id="d"), "'d': within is", "at least 1 ms", "timedelta"),
-    (lambda: orders().deduplicate(SECOND, by=len, id="d"), "of what by returns is not known", "a type", "by_type=str"),
+    (lambda: orders().deduplicate(SECOND, by=len, id="d"), "of its keys is not known", "a key type", "by_type=str"),
     (
         lambda: orders().deduplicate(SECOND, by_type=str, id="d"),
         "'d' has by_type= without by=",

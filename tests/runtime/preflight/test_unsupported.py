@@ -71,9 +71,11 @@ def test_no_stream_comes_first_on_spark_and_kafka_without_state(system: str, oth
 def test_priority_counts_for_nothing_on_spark() -> None:
     pipeline = Pipeline("p")
     urgent = pipeline.stream("urgent", value=str, priority=1)
-    urgent.merge(pipeline.stream("usual", value=str)).send_to("out")
+    words = urgent.merge(pipeline.stream("usual", value=str))
+    words.partition_by(len, id="lengths", key_type=int, priority=-1).send_to("out")
     found = {one.subject: one.reason for one in caveats(plan(pipeline), "spark", "log:x")}
-    assert found["priority of stream urgent"] == "of no effect: a batch has messages of all inputs"
+    for stream in ("urgent", "p-lengths"):
+        assert found[f"priority of stream {stream}"] == "of no effect: a batch has messages of all inputs"
     assert not [one for one in caveats(plan(pipeline), "local", "log:x") if "priority" in one.subject]
 
 

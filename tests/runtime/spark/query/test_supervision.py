@@ -23,7 +23,7 @@ class BusyQuery:
     def __init__(self, active: bool) -> None:
         self.isActive = active
 
-    def awaitTermination(self, timeout: float) -> bool:
+    def awaitTermination(self, _: float) -> bool:  # noqa: N802 - the name that Spark gives it
         return not self.isActive
 
     def exception(self) -> None:
