@@ -10,6 +10,7 @@ PAUSES = {
     "kafka/test_autosizing.py": "how many messages come in a second",
     "faults/test_outages_of_the_broker.py": "how long the broker is away, and when it is killed",
     "faults/test_calls_while_the_broker_pauses.py": "how long the broker stands still",
+    "faults/test_air_traffic_control.py": "when a run is killed",
     "faults/test_containers.py": "when a container is killed",
     "faults/test_deaths.py": "when a run is killed",
     "faults/test_deaths_on_spark.py": "when a run is killed",
