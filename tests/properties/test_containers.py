@@ -52,7 +52,7 @@ def test_containers_write_what_the_oracle_does(mode: Mode, extras: Sequence[Extr
     @FEW
     @given(cases(mode, negative=False, extras=extras), st.integers(2, 4), ELASTICITY[mode])
     def check(case: Case, containers: int, elasticity: int) -> None:
-        assert_same(in_containers(case, containers, elasticity=elasticity), expected(case))
+        assert_same(in_containers(case, containers, elasticity=elasticity), expected(case, elasticity=elasticity))
 
     check()
 
@@ -80,6 +80,6 @@ def test_containers_that_die_repeat_and_lose_nothing(mode: Mode, extras: Sequenc
         with at_each_turn():
             written = in_containers(case, containers, deaths, elasticity)
         # A row that was written and not committed is written to its remote table again.
-        assert_same(without_repeats(written), without_repeats(expected(case)))
+        assert_same(without_repeats(written), without_repeats(expected(case, elasticity=elasticity)))
 
     check()

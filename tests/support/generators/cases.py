@@ -11,7 +11,7 @@ from engines.comparing import assert_same
 from fluvial.dsl import PlanError
 from fluvial.dsl.message import Headers, Record
 from fluvial.dsl.serde import encode_key
-from fluvial.planner import plan
+from fluvial.planner import Settings, plan
 from generators.building import build
 from generators.case_events import Event
 from generators.described_steps import Source, WindowStep
@@ -52,18 +52,24 @@ Target = Callable[[Case], Outputs]
 """Runs a case to the end of its inputs; gives what was written, by stream, dead letters included."""
 
 
-def expected(case: Case, tasks: int | None = None) -> Outputs:
+def expected(case: Case, tasks: int | None = None, elasticity: int = 1) -> Outputs:
     """What the oracle makes of a case. What is broadcast reaches so many tasks; if nothing is said, those that the
     plan has."""
     pipeline = build(case.description)
 
     def planned(id: str) -> int:
         (stream,) = made.operator(id).writes
-        return made.stream(stream).partitions
+        (split,) = {stage.elasticity for stage in made.stages if stream in stage.inputs}
+        return made.stream(stream).partitions * split
 
-    made = plan(pipeline, partitions=case.partitions)
+    made = plan(pipeline, partitions=case.partitions, settings=Settings(elasticity=elasticity))
     reached = planned if tasks is None else lambda _: tasks
     return run_oracle(pipeline, case.inputs, partitions=case.partitions, tasks=reached)
+
+
+def depends_on_elasticity(case: Case) -> bool:
+    """Whether what is written depends on how many tasks there are: what is broadcast is passed on by each of them."""
+    return expected(case) != expected(case, elasticity=2)
 
 
 def judge(case: Case, target: Target) -> None:
