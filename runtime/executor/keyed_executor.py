@@ -16,7 +16,7 @@ from ...dsl.validation import explain
 from ...dsl.verb_calls import explained_call
 from ..kernel.calls.async_calls import CallPool
 from ..kernel.calls.call import Call
-from ..kernel.calls.cancellation import GRACE_SECONDS
+from ..kernel.calls.cancellation import GRACE_SECONDS, as_error
 from ..kernel.calls.threads import CallThreads
 from .key_lines import KeyLines
 from .options import checked_options, grace_seconds
@@ -57,7 +57,8 @@ class KeyedExecutor(Generic[T, R]):
     cancelled: a call that takes a second more than `timeout`, as an asynchronous one that ignores its cancellation, is
     given up, and may still run when the next call of its key begins.
 
-    Its methods are to be called in the event loop in which it was entered. Raises UsageError for wrong arguments.
+    Its methods are to be called in the event loop in which it was entered. Raises UsageError in another one, and for
+    wrong arguments.
 
     >>> async def main() -> None:
     ...     async def price(item: str) -> int:
@@ -131,6 +132,7 @@ class KeyedExecutor(Generic[T, R]):
         self._running: dict[asyncio.Task[Any], Entry] = {}
         self._watchers = Watchers()
         self._pool: CallPool | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: CallThreads | None = None
         self._failure: tuple[str, Exception] | None = None
         self._closed = False
@@ -183,6 +185,7 @@ class KeyedExecutor(Generic[T, R]):
 
     async def drain(self) -> None:
         """Wait until every message that was taken has landed. Raises MessageError once one has failed."""
+        self._check_loop()
         await self._watchers.until(self._is_over)
         self._raise_failure()
 
@@ -197,6 +200,7 @@ class KeyedExecutor(Generic[T, R]):
 
         Afterwards the partition is unknown, and may be submitted again from any offset.
         """
+        self._check_loop()
         seconds = grace_seconds(grace)
         progress = self._partitions.get(partition)
         if progress is None:
@@ -229,7 +233,7 @@ class KeyedExecutor(Generic[T, R]):
         if options.threads:
             # As many may have been given up, and still run.
             self._threads = CallThreads(2 * options.max_in_flight)
-        self._pool = CallPool(options, call, self._ended)
+        self._pool, self._loop = CallPool(options, call, self._ended), asyncio.get_running_loop()
         return self
 
     async def __aexit__(
@@ -249,7 +253,15 @@ class KeyedExecutor(Generic[T, R]):
         if self._threads is not None:
             self._threads.shutdown(wait=False)
 
+    def _check_loop(self) -> None:
+        """Raise UsageError in another event loop than that of the executor, whose calls would end with it."""
+        if self._loop not in (None, asyncio.get_running_loop()):
+            wrong, expected = "KeyedExecutor: used in another event loop", "that in which it was entered"
+            remedy = "from a thread: asyncio.run_coroutine_threadsafe(executor.submit(...), loop).result()"
+            raise UsageError(explain(wrong, expected, remedy, self._options.origin))
+
     def _open_pool(self) -> CallPool:
+        self._check_loop()
         self._raise_failure()
         if self._pool is None or self._closed:
             wrong = f"KeyedExecutor: submit {'after' if self._closed else 'before'} its `async with` block"
@@ -337,8 +349,8 @@ class KeyedExecutor(Generic[T, R]):
             self._skipped += 1
             if options.on_skip is not None:
                 options.on_skip(what, error)
-        except Exception as raised:
-            self._fail(what, "on_result" if error is None else "on_skip", raised)
+        except BaseException as raised:  # also CancelledError, as of a future that was cancelled
+            self._fail(what, "on_result" if error is None else "on_skip", as_error(raised))
             return False
         return True
 

@@ -76,8 +76,18 @@ def _make(future: "Future[Any]", call: Callable[[], Any]) -> None:
         return
     try:
         result = call()
+    except StopIteration as error:  # a future takes none: whoever awaits it would wait for ever
+        future.set_exception(_raised(error))
+        del future, call
     except BaseException as error:
         future.set_exception(error)
         del future, call  # the error's traceback refers to this frame
     else:
         future.set_result(result)
+
+
+def _raised(error: StopIteration) -> RuntimeError:
+    """What stands for a StopIteration, as where a generator raises it."""
+    raised = RuntimeError(f"a call in a thread raised {error!r}")
+    raised.__cause__ = error
+    return raised

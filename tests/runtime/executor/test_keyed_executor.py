@@ -368,3 +368,66 @@ def test_an_executor_is_used_within_one_block() -> None:
             await executor.submit(1)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("raised", [asyncio.CancelledError("a future"), BaseExceptionGroup("g", [GeneratorExit()])])
+def test_what_on_result_raises_ends_the_executor_though_it_is_no_exception(raised: BaseException) -> None:
+    def told(_: Submission[int], __: int) -> None:
+        raise raised
+
+    async def main() -> None:
+        executor = KeyedExecutor(doubled, on_result=told)
+        with pytest.raises(MessageError, match="on_result failed for key None, offset 1"):
+            await asyncio.wait_for(in_its_block(executor, 1), 60)
+        assert executor.position(ORDERS) == 1
+
+    asyncio.run(main())
+
+
+def test_what_on_skip_raises_ends_the_executor_though_it_is_no_exception() -> None:
+    def aside(_: Submission[int], __: Exception) -> None:
+        raise asyncio.CancelledError
+
+    async def main() -> None:
+        executor = KeyedExecutor(refused, on_error=skip(), on_skip=aside)
+        with pytest.raises(MessageError, match="on_skip failed"):
+            await asyncio.wait_for(in_its_block(executor, 2), 60)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("method", ["submit", "drain", "revoke"])
+def test_another_event_loop_is_refused(method: str) -> None:
+    async def main() -> None:
+        async with KeyedExecutor(doubled) as executor:
+            calls = {"submit": executor.submit, "drain": executor.drain, "revoke": executor.revoke}
+            given = () if method == "drain" else (1,)
+
+            def elsewhere() -> None:
+                asyncio.run(calls[method](*given))
+
+            with pytest.raises(UsageError, match="used in another event loop") as raised:
+                await asyncio.to_thread(elsewhere)
+            assert "run_coroutine_threadsafe" in explained(raised)
+            await submit_all(executor, 1)
+            await executor.drain()
+            assert executor.position(ORDERS) == 2
+
+    asyncio.run(main())
+
+
+def test_a_plain_function_that_raises_stop_iteration_fails_its_message_at_once() -> None:
+    def first(items: list[int]) -> int:
+        return next(iter(items))
+
+    async def main() -> None:
+        skipped: list[str] = []
+        executor = KeyedExecutor(
+            first, threads=True, on_error=skip(), on_skip=lambda _, error: skipped.append(str(error))
+        )
+        async with executor:
+            await executor.submit([])
+            await asyncio.wait_for(executor.drain(), 30)
+        assert skipped == ["a call in a thread raised StopIteration()"]
+
+    asyncio.run(main())

@@ -1,5 +1,6 @@
 """Threads for users' blocking calls: how many there are, what they return, and how they end."""
 
+import asyncio
 import threading
 
 import pytest
@@ -56,3 +57,16 @@ def test_no_call_is_taken_after_the_end_and_those_before_it_are_made() -> None:
     with pytest.raises(RuntimeError, match="the run is over"):
         calls.submit(made.append, 1)
     calls.shutdown()  # once more is nothing
+
+
+def test_a_stop_iteration_reaches_whoever_awaits_the_call() -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().set_default_executor(CallThreads())
+        with pytest.raises(RuntimeError, match=r"raised StopIteration\(3\)") as raised:
+            await asyncio.wait_for(asyncio.to_thread(stop), 60)
+        assert isinstance(raised.value.__cause__, StopIteration)
+
+    def stop() -> None:
+        raise StopIteration(3)
+
+    asyncio.run(main())
