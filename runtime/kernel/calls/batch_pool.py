@@ -134,7 +134,7 @@ def _answers(fn: Callable[[Any], Awaitable[Iterable[Any]]]) -> Callable[[Any], A
     """A function of a list of values that returns a list for each of them, or its error."""
 
     async def call(values: list[Any]) -> list[Any]:
-        answers = await fn(values)
+        answers = await fn([*values])  # a function may use up its list, and is given it anew in the next attempt
         if isinstance(answers, Mapping | AbstractSet | str | bytes):
             wrong = f"{called_name(fn)} returned {type(answers).__name__}"
             raise TypeError(f"{wrong}: with batch= it must return a list of results, in the order of the values")

@@ -268,3 +268,17 @@ def test_after_cancel_nothing_is_sent_or_handed_on() -> None:
 
     run(work())
     assert (noted.begun, found) == ([(0.0, [0, 1])], [])
+
+
+def test_a_function_that_uses_its_list_up_gets_all_values_again_in_the_next_attempt() -> None:
+    asked: list[list[int]] = []
+
+    async def call(values: list[int]) -> list[list[int]]:
+        asked.append([*values])
+        answers = [[values.pop(0)] for _ in range(len(values))]
+        if len(asked) == 1:
+            raise OSError("busy")
+        return answers
+
+    assert results(call, 1, 2, 3, retry=Retry(attempts=2)) == [[1], [2], [3]]
+    assert asked == [[1, 2, 3], [1, 2, 3]]
