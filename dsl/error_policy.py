@@ -174,14 +174,24 @@ class Retry:
         >>> Retry(attempts=2, delay=timedelta(milliseconds=50)).longest_ms(1000)
         4050
         """
-        asked = 0 if self.after is None else self.max_after_ms
-        pauses = sum(max(self.pause_ms(repeat), asked) for repeat in range(1, self.attempts))
+        asked, last = 0 if self.after is None else self.max_after_ms, self.attempts - 1
+        pauses = 0
+        for repeat in range(1, self.attempts):
+            pause = self.pause_ms(repeat)
+            if pause == self.pause_ms(last):  # so are all between: there may be millions of them
+                pauses += (self.attempts - repeat) * max(pause, asked)
+                break
+            pauses += max(pause, asked)
         return self.attempts * (timeout + GRACE_MS) + int(pauses * (1 + self.jitter))
 
     def pause_ms(self, repeat: int) -> int:
         """The pause before the given repeat, counted from 1, in ms: where no service asks for another, and without
         jitter."""
-        return int(min(self.delay_ms * self.factor ** (repeat - 1), self.max_delay_ms))
+        try:
+            grown = self.delay_ms * self.factor ** (repeat - 1) if self.delay_ms else 0
+        except OverflowError:  # far beyond any delay
+            return self.max_delay_ms
+        return int(min(grown, self.max_delay_ms))
 
     def wait_ms(self, repeat: int, error: BaseException, *, now: int, random: float) -> int:
         """The pause before the given repeat after an error, in ms. `now` is the time, in ms since epoch, and `random` a
@@ -227,5 +237,5 @@ def _parsed(text: str) -> float | datetime | None:
         pass
     try:
         return parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

@@ -41,7 +41,10 @@ def test_a_service_is_left_alone_for_as_long_as_it_asks(answer: Any, pause: int)
     assert asked(answer) == pause
 
 
-@pytest.mark.parametrize("answer", [None, "", "soon", "nan", float("nan")])
+FAR = ["Mon, 1 Jan 2020 00:00:00 +99999999999999", "Mon, 1 Jan 999999999999999999 00:00:00 GMT"]
+
+
+@pytest.mark.parametrize("answer", [None, "", "soon", "nan", float("nan"), *FAR])
 def test_where_it_does_not_say_the_pause_is_the_one_of_the_rules(answer: Any) -> None:
     assert asked(answer) == 100
 
@@ -78,3 +81,23 @@ def test_the_longest_pauses_are_those_that_a_service_may_ask_for() -> None:
     patient = Retry(attempts=3, after=lambda _: None, max_after=timedelta(seconds=30))
     assert patient.longest_ms(1000) - plain.longest_ms(1000) == 2 * 30_000 - 300
     assert Retry(attempts=3, jitter=1.0).longest_ms(1000) - plain.longest_ms(1000) == 300
+
+
+@pytest.mark.parametrize(("factor", "delay"), [(2.0, 100), (1.0, 100), (1.5, 0), (1e300, 1), (float("inf"), 0)])
+def test_there_may_be_millions_of_attempts(factor: float, delay: int) -> None:
+    retry = Retry(attempts=1_000_000_000, factor=factor, delay=timedelta(milliseconds=delay))
+    longest = min(delay, 10_000) if factor == 1.0 or delay == 0 else 10_000
+    assert retry.pause_ms(999_999_999) == longest
+    assert retry.longest_ms(1000) <= 1_000_000_000 * (2000 + longest)
+
+
+@given(st.integers(1, 40), st.floats(1, 3), st.integers(0, 3000), st.integers(0, 10_000))
+def test_the_longest_is_the_sum_of_all_pauses(attempts: int, factor: float, delay: int, most: int) -> None:
+    retry = Retry(
+        attempts=attempts,
+        factor=factor,
+        delay=timedelta(milliseconds=delay),
+        max_delay=timedelta(milliseconds=most),
+    )
+    pauses = sum(retry.pause_ms(repeat) for repeat in range(1, attempts))
+    assert retry.longest_ms(1000) == attempts * 2000 + pauses
