@@ -192,7 +192,7 @@ def _handle(
         for absent in sorted(wanted.keys() - there):
             raise _no_letter(pipeline, wanted[absent])
     handled, left, batch = Counter[str](), Counter[str](), _Batch()
-    why_left = cache(partial(unreplayable, streams, pipeline))  # it asks the system
+    why_left = _why_left(streams, pipeline)
     with _marking(streams, pipeline, dry_run=dry_run) as (done, write):
         for letter in letters_in(streams, pipeline):
             place = (letter.partition, letter.offset)
@@ -286,17 +286,33 @@ def _outcome(
     handling: Handling,
     letter: DeadLetter,
     before: Handling | None,
-    why_left: Callable[[str], str | None],
+    why_left: Callable[[DeadLetter], str | None],
 ) -> tuple[Record | None, str | None]:
     """The message to send for a dead letter, if it is to be replayed, or why the letter is left; `why_left` tells that
-    of all letters of a stream."""
+    as far as its place says it."""
     if before is not None or handling == "dropped":
         return None, None if before is None else f"{before} before"
-    reason = why_left(letter.stream)
+    reason = why_left(letter)
     if reason is not None:
         return None, reason
     message = whole_message(system, letter)
     return message, None if message is not None else f"of a long message the rest is not in {letter.stream} any more"
+
+
+def _why_left(system: System, pipeline: Pipeline) -> Callable[[DeadLetter], str | None]:
+    """Tells why the message of a dead letter cannot go back to its place; None if it can. It asks the system once for
+    each stream."""
+    of_stream, partitions = cache(partial(unreplayable, system, pipeline)), cache(system.admin().partitions)
+
+    def why(letter: DeadLetter) -> str | None:
+        reason = of_stream(letter.stream)
+        if reason is not None or letter.origin is None:
+            return reason
+        stream, partition, _ = letter.origin  # a stream that was made anew may have fewer
+        there = 0 <= partition < (partitions(stream) or 0)
+        return None if there else f"{stream} does not have the partition any more that the message was read from"
+
+    return why
 
 
 def _place_of(letter: object) -> tuple[int, int]:

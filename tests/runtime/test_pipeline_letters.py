@@ -175,6 +175,21 @@ def test_what_cannot_go_back_is_left_with_the_reason(system: System) -> None:
     assert drop_dead_letters(pipeline(), system=system).letters == 2
 
 
+@pytest.mark.parametrize("partition", ["7", "-1", "9" * 30])
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_letter_whose_partition_is_gone_holds_up_no_other(system: System, partition: str, cut: bool) -> None:
+    add(system, b"0")
+    go(system)
+    place = {"fluvial-stream": b"in", "fluvial-partition": partition.encode(), "fluvial-offset": b"0"}
+    reasons = {"fluvial-error": b"E: no", **place, **({"fluvial-value-size": b"9"} if cut else {})}
+    write(system, {LETTERS: [[(None, b"1", 5, tuple(reasons.items()))]]})
+    FIXED["fixed"] = True
+    done = replay_dead_letters(sharing(), system=system)
+    assert done.handled == {"in": 1}
+    assert done.left == {"in does not have the partition any more that the message was read from": 1}
+    assert len(contents(system, "in")) == 2
+
+
 def test_a_stream_of_letters_that_was_made_anew_has_none_that_are_handled() -> None:
     system = ProducingSystem()
     add(system, b"0")
