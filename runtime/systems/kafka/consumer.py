@@ -68,7 +68,8 @@ class KafkaConsumer:
         self._ready = {place: buffer for place, buffer in self._ready.items() if place in staying}
         streams = {stream for stream, _ in positions}
         self._stream = streams.pop() if len(streams) == 1 else None
-        self._next_look = self._clock() + _LOOK_AFTER
+        if not staying:  # what comes besides was looked for just now
+            self._next_look = self._clock() + _LOOK_AFTER
         self._change(added, removed, anew=not staying)
 
     def _check(self, positions: Mapping[StreamPartition, int]) -> None:
@@ -175,6 +176,8 @@ class KafkaConsumer:
         place = (message.topic() or "", message.partition() or 0)
         code = error.code()
         buffer = self._buffers.get(place)
+        if code not in TRANSIENT and self._is_left(place):
+            return  # the client had it in its queue as the partition was assigned no longer
         if code == KafkaError._PARTITION_EOF:
             if buffer is not None:
                 buffer.passed(message.offset() or 0)
@@ -189,6 +192,12 @@ class KafkaConsumer:
             self._monitor(error)
         elif code not in _IGNORED:
             raise refused(self._settings, f"give messages of {place[0]!r}, partition {place[1]}", error)
+
+    def _is_left(self, place: StreamPartition) -> bool:
+        """Whether an error is of a partition that is not read any more. Some are of all partitions of a topic."""
+        stream, partition = place
+        of_topic = partition < 0 and stream in {one for one, _ in self._buffers}
+        return stream != "" and place not in self._buffers and not of_topic
 
     def _check_cluster(self, now: float) -> None:
         """Raise SystemProblem where no broker was connected for too long, or a topic was removed."""

@@ -358,7 +358,12 @@ class Client:
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.changes: list[tuple[str, list[Any]]] = []
+        self.topics = {"here": None}
         self.closed = 0
+
+    def list_topics(self, timeout: float) -> "Client":
+        del timeout
+        return self
 
     def assign(self, places: list[TopicPartition]) -> None:
         self.changes.append(("assign", [(place.partition, place.offset) for place in places]))
@@ -397,9 +402,13 @@ class Topics(Cluster):
     """A cluster that sends no request. It has the topic `here`, until that is removed."""
 
     def __init__(self) -> None:
-        super().__init__(KafkaSystem("nowhere:9092").settings)
+        self.now = 0.0
+        super().__init__(KafkaSystem("nowhere:9092").settings, replace(THIS_MACHINE, clock=lambda: self.now))
         self.offsets = Offsets()
         self.removed = False
+
+    def topic(self, stream: str) -> Any:
+        raise unknown_stream(stream, (), self.settings.url)
 
     def check(self, places: Iterable[StreamPartition]) -> None:
         for stream, _ in places:
@@ -470,6 +479,35 @@ def test_a_topic_that_the_client_does_not_know_is_looked_for() -> None:
     reading.cluster.removed = True
     with pytest.raises(SystemProblem, match="there is no stream 'here'"):
         reading.gives(gone)
+
+
+@pytest.mark.parametrize(
+    "error", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._AUTO_OFFSET_RESET, KafkaError.TOPIC_AUTHORIZATION_FAILED]
+)
+def test_a_late_error_of_a_partition_that_is_no_longer_read_ends_nothing(error: int) -> None:
+    reading = Reading()
+    reading.consumer.assign({("here", 1): 0})
+    reading.cluster.removed = True
+    assert reading.gives(message(0, 3, error), message(1, 0)) == [(1, [0], 1)]
+
+
+def test_an_error_of_all_partitions_of_a_topic_that_is_read_counts() -> None:
+    with pytest.raises(SystemProblem, match="would not give messages of 'here'"):
+        Reading().gives(message(-1, -1, KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+
+def test_a_removed_topic_is_found_though_partitions_come_and_go_all_the_time() -> None:
+    reading = Reading()
+    del reading.client.topics["here"]
+
+    def change_each_second() -> None:
+        for second in range(60):
+            reading.cluster.now += 1
+            reading.consumer.assign({("here", 0): 0, ("here", 1 + second % 2): 0})
+            reading.gives()
+
+    with pytest.raises(SystemProblem, match="there is no stream 'here'"):
+        change_each_second()
 
 
 def test_an_offset_that_was_removed_is_told_with_those_that_are_there() -> None:
