@@ -156,8 +156,10 @@ class Container:
 
     @property
     def finished(self) -> bool:
-        """Whether the run has end offsets and all tasks have reached them."""
-        return self._ends is not None and all(task.view.done for task in self._tasks)
+        """Whether the run has end offsets and all tasks have reached them, also those that are to come here."""
+        if self._ends is None or not all(task.view.done for task in self._tasks):
+            return False
+        return self._moves is None or self._moves.settled
 
     def turn(self, patience: float = 0.0) -> bool:
         """One turn of the loop. Waits up to `patience` seconds for records. Returns whether there was any work."""

@@ -131,7 +131,9 @@ def even_out(
 
     def decide(state: CoordinatorState) -> Assignment:
         last = state.assignment
-        if last is None or last.run != run or last.until != "stopped" or state.not_running() or not may_decide(state):
+        if last is None or last.run != run or last.until != "stopped" or state.drains:
+            raise NothingToDo
+        if state.not_running() or not may_decide(state):
             raise NothingToDo
         if not {*range(last.containers)} <= {*alive}:
             raise NothingToDo

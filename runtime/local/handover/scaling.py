@@ -139,12 +139,21 @@ def _scalable(plan: Plan, system: System, state: CoordinatorState) -> Assignment
         wrong = f"the run of pipeline {plan.name!r} ends by itself, at {assignment.until!r}, and cannot be scaled"
         remedy = "wait for its end, and start it with the other number of containers"
         raise SystemProblem(explain(wrong, "a run until it is stopped", remedy, "the coordinator stream"))
+    _refuse_drained(plan, state)
     if numbers_of(stages_with(assignment.tasks)) != numbers_of(stages_of(plan)):
         wrong = f"the run of pipeline {plan.name!r} has other tasks than the pipeline has now"
         expected = "the pipeline and its partitions as the run has them"
         remedy = "load the version that runs, with the group_by of its run"
         raise PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
     return assignment
+
+
+def _refuse_drained(plan: Plan, state: CoordinatorState) -> None:
+    """Raise SystemProblem for a run that was told to drain: its containers end, each as it has done its part."""
+    if state.drains:
+        wrong = f"the run of pipeline {plan.name!r} was told to drain, and cannot be scaled"
+        remedy = "wait for its end, and start it with the other number of containers"
+        raise SystemProblem(explain(wrong, "a run until it is stopped", remedy, "the coordinator stream"))
 
 
 def _not_started(plan: Plan, system: System, assignment: Assignment, absent: Sequence[int]) -> SystemProblem:
@@ -161,6 +170,7 @@ def _decide(plan: Plan, stream: Coordinator, before: Assignment, wanted: Assignm
     """Write the assignment. Raises SystemProblem if another process has written one meanwhile."""
 
     def decide(state: CoordinatorState) -> Assignment:
+        _refuse_drained(plan, state)
         if state.assignment != before:
             raise _changed(plan, before, state)
         return wanted

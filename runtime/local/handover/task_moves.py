@@ -90,6 +90,11 @@ class TaskMoves:
         return self._warm_up is not None
 
     @property
+    def settled(self) -> bool:
+        """Whether tasks are where the last assignment wants them, as far as this container knows."""
+        return not self.moving and self._guard.assignment is self._assignment
+
+    @property
     def size(self) -> SizeProgress:
         """The size that the run is to have."""
         assignment, member = self._guard.assignment, self._guard.membership

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from unittest.mock import patch
 
 import pytest
 
@@ -12,9 +13,12 @@ from engines.targets import contents, write
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
-from fluvial.runtime.local.coordination.assignments import Assignment
+from fluvial.runtime.local.coordination.assignments import Assignment, DrainRequest
+from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
+from fluvial.runtime.local.coordination.run_ends import ends_now
 from fluvial.runtime.local.handover.fail_over import even_out, fail_over, is_uneven, without
 from fluvial.runtime.local.handover.standbys import standbys_of
+from fluvial.runtime.local.handover.warm_up import WarmUp
 
 PARTITIONS = 6
 KEYS = [f"k{number}".encode() for number in range(24)]
@@ -142,3 +146,35 @@ def test_a_standby_whose_copy_has_failed_is_the_last_to_get_the_task() -> None:
     (warm,) = standbys_of(last, 1)["a/0"]
     after = without(last, 0, [1, 2], 1, tasks, lacking=lambda of: [warm] if "a/0" in of else [])
     assert after.tasks["a/0"] == 3 - warm
+
+
+def test_a_run_that_drains_ends_once_those_that_go_on_for_a_dead_one_have_its_tasks(system: ProducingSystem) -> None:
+    with closing(begun(system, 3)) as live:
+        add(system)
+        ends = ends_now(live.plan, system)
+        Coordinator(system, live.plan.name).write(DrainRequest(run=live.run, ends=ends))
+        live.kill(1)
+        live.suspect(1)
+        with patch.object(WarmUp, "turn", lambda _: None):  # a restore that takes long
+            for number in (0, 2) * 20:
+                live.turn(number)
+                assert not live.alive[number][0].finished, "the tasks of the dead one would be left"
+        for number in (0, 2) * 100:
+            if not live.alive[number][0].finished:
+                live.turn(number)
+        assert all(live.alive[number][0].finished for number in (0, 2))
+        assert sum(len(live.tasks_of(number)) for number in (0, 2)) == PARTITIONS
+        written = Counter((value or b"").decode() for _, value, _, _ in contents(system, "out"))
+        assert written == Counter(f"{key.decode()} 2" for key in KEYS)
+
+
+def test_tasks_of_a_run_that_drains_are_not_evened_out(system: ProducingSystem) -> None:
+    with closing(begun(system, 2)) as live:
+        live.kill(1)
+        live.suspect(1)
+        live.rest()
+        live.start(1)
+        live.rest()
+        Coordinator(system, live.plan.name).write(DrainRequest(run=live.run, ends=ends_now(live.plan, system)))
+        assert not even_out(live.plan, system, live.run, [0, 1], rushing())
+        assert live.tasks_of(1) == []

@@ -19,9 +19,10 @@ from fluvial.dsl.pipeline import Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import scale
 from fluvial.runtime.launch import checked_plan
-from fluvial.runtime.local.coordination.assignments import Assignment
+from fluvial.runtime.local.coordination.assignments import Assignment, DrainRequest
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.membership import begin_run
+from fluvial.runtime.local.coordination.run_ends import ends_now
 from fluvial.runtime.local.handover import scaling
 from fluvial.runtime.systems import LogSystem, System
 from waiting import wait_until
@@ -244,6 +245,14 @@ def test_a_run_that_cannot_be_scaled_is_refused(system: ProducingSystem, until: 
     begin_run(checked_plan(pipeline(), system, Settings()), system, 2, until)
     with patch.object(Coordinator, "ask", lambda *_: object()), patch.object(scaling, "ABSENT_SECONDS", 0.0):
         assert_explains(refusal(SystemProblem, system), wrong, None, expected)
+
+
+def test_a_run_that_was_told_to_drain_is_refused(system: ProducingSystem) -> None:
+    with running(system, 1) as live:
+        Coordinator(system, "p").write(DrainRequest(run=live.run, ends=ends_now(live.plan, system)))
+        assert_explains(
+            refusal(SystemProblem, system), "was told to drain, and cannot be scaled", None, "a run until it is stopped"
+        )
 
 
 def test_another_pipeline_than_the_one_that_runs_is_refused(system: ProducingSystem) -> None:
