@@ -12,7 +12,7 @@ from ...dsl.errors import UsageError
 from ...dsl.validation import explain
 from ...planner.settings import Settings, setting_types
 from .named_settings import assigned_settings, environment_settings, meant_setting
-from .option_values import parsed_duration, size
+from .option_values import parsed_duration, size, wrong_option
 
 FILE = "fluvial.toml"
 TABLE = "settings"
@@ -20,14 +20,17 @@ TABLE = "settings"
 
 def settings_with(assigned: Sequence[str] | None = None, **given: Any) -> Settings:
     """The settings that are given as options, where None stands for an option that is not, with those of the
-    environment and of the file. `assigned` are those of `--set`. An option beats `--set`, that beats the environment,
-    and that beats the file.
+    environment and of the file. `assigned` are those of `--set`. Both beat the environment, and that beats the file.
 
-    Raises UsageError for a file that cannot be read, an unknown setting, or a wrong value.
+    Raises UsageError for a file that cannot be read, an unknown setting, a wrong value, and for a setting that `--set`
+    gives as well as its option.
     """
     options = {name: value for name, value in given.items() if value is not None}
-    named = environment_settings(os.environ) | assigned_settings(assigned or ())
-    return Settings(**(file_settings(Path(FILE)) | named | options))
+    by_name = assigned_settings(assigned or ())
+    for name in options.keys() & by_name.keys():
+        option = f"--{name.replace('_', '-')}"
+        raise wrong_option("--set", f"{name} together with {option}", "one of the two", "leave out one of them")
+    return Settings(**(file_settings(Path(FILE)) | environment_settings(os.environ) | by_name | options))
 
 
 def file_settings(path: Path) -> dict[str, Any]:

@@ -97,8 +97,7 @@ def test_a_run_that_sizes_itself_takes_no_elasticity_by_set() -> None:
         run_options(arguments)
 
 
-def test_set_beats_the_environment_and_an_option_beats_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_beats_the_environment_and_so_does_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLUVIAL_STATE_DIR", "environment")
     monkeypatch.setenv("FLUVIAL_STANDBYS", "1")
-    given = ["state_dir=set", "standbys=2"]
-    assert settings_with(given, standbys=3) == Settings(state_dir="set", standbys=3)
+    assert settings_with(["state_dir=set"], standbys=3) == Settings(state_dir="set", standbys=3)

@@ -32,6 +32,12 @@ def test_an_option_beats_the_file_and_the_file_the_default(folder: Path) -> None
     assert settings_with(state_dir="there", spark_buckets=None) == expected
 
 
+def test_a_setting_is_given_by_its_option_or_by_its_name() -> None:
+    error = str(error_of(lambda: settings_with(["state_dir=here"], state_dir="there"), UsageError))
+    assert "--set state_dir together with --state-dir" in error
+    assert settings_with(["state_dir=here"], state_dir=None) == Settings(state_dir="here")
+
+
 def test_durations_and_sizes_are_texts_with_a_unit(folder: Path) -> None:
     write(folder, '[settings]\ncommit_interval = "500ms"\ncached_bytes = "64MB"\nmax_staged_bytes = 1000\n')
     expected = Settings(commit_interval=timedelta(milliseconds=500), cached_bytes=64_000_000, max_staged_bytes=1000)
