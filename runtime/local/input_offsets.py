@@ -8,10 +8,10 @@ from typing import cast
 import networkx as nx
 from msgspec import Struct, structs
 
-from ...dsl.errors import PlanError, UnsupportedError
+from ...dsl.errors import PlanError, UnsupportedError, UsageError
 from ...dsl.operators import table_id
 from ...dsl.text import plural
-from ...dsl.validation import explain
+from ...dsl.validation import explain, require
 from ...planner.grouping import only_input
 from ...planner.growths import places_of
 from ...planner.plan import Plan
@@ -144,7 +144,11 @@ def named_offsets(
     not among those that were `read` before, partitions without a start point have the `default`: once a partition has
     an offset, the stream counts as read, and others would be read from their starts.
 
-    Raises PlanError for a stream between two stages, and what `offsets_of` raises."""
+    Raises UsageError for a name that is no text, PlanError for a stream between two stages, and what `offsets_of`
+    raises."""
+    for name in points:
+        wrong, expected = f"start point of {name!r}", "the name of a stream, or STREAM/PARTITION"
+        require(isinstance(name, str), UsageError, wrong, expected, "write inputs={'clicks': 'earliest'}")
     streams = {name.partition("/")[0] for name in points}
     refuse_between(plan, streams)
     defaults: dict[str, StartPoint] = dict.fromkeys((streams & inputs.keys()) - {*read}, default)
@@ -233,7 +237,10 @@ def notes_on(plan: Plan, changes: Sequence[OffsetChange]) -> Iterator[str]:
         sources = [source.id for source in pipeline.sources if source.stream == stream]
         after = set().union(*(nx.descendants(pipeline.graph, id) for id in sources)) if sources else set()
         states = [operator.label for operator in pipeline.operators if operator.id in after & keeping]
-        again = sum((change.before or 0) - change.offset for change in mine if change.back)
+        back: dict[int, int] = {}  # key buckets of a partition read the same messages
+        for change in mine:
+            back[change.partition] = max(back.get(change.partition, 0), (change.before or 0) - change.offset)
+        again = sum(back.values())
         if again:
             twice = f", and the state of {', '.join(states)} takes them in again" if states else ""
             yield f"up to {plural(again, 'message')} of {stream} are processed again: outputs are written again{twice}"

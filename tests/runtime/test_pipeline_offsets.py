@@ -151,6 +151,22 @@ def test_event_time_stays_where_it_was(system: System) -> None:
     assert sum(report.late.values()) == 2
 
 
+@pytest.mark.parametrize("elasticity", [1, 4])
+def test_messages_that_key_buckets_read_again_are_told_once(system: System, elasticity: int) -> None:
+    add(system, 1, 2, 3)
+    went(counting(), system, elasticity=elasticity)
+    done = set_offsets(counting(), {"in": 1}, system=system, settings=Settings(elasticity=elasticity))
+    assert len(done.changes) == elasticity
+    assert done.notes[0].startswith("up to 2 messages of in are processed again")
+
+
+@pytest.mark.parametrize("name", [1, b"in", None])
+def test_a_name_that_is_no_text_is_refused(system: System, name: Any) -> None:
+    add(system, 1)
+    with pytest.raises(UsageError, match="the name of a stream"):
+        set_offsets(counting(), {name: 0}, system=system)
+
+
 @pytest.mark.parametrize("elasticity", [1, 2])
 def test_all_key_buckets_of_a_partition_are_set(system: System, elasticity: int) -> None:
     for partition in (0, 1):
