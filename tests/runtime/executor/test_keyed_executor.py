@@ -400,7 +400,11 @@ def test_what_on_skip_raises_ends_the_executor_though_it_is_no_exception() -> No
 def test_another_event_loop_is_refused(method: str) -> None:
     async def main() -> None:
         async with KeyedExecutor(doubled) as executor:
-            calls = {"submit": executor.submit, "drain": executor.drain, "revoke": executor.revoke}
+            calls: dict[str, Callable[..., Any]] = {
+                "submit": executor.submit,
+                "drain": executor.drain,
+                "revoke": executor.revoke,
+            }
             given = () if method == "drain" else (1,)
 
             def elsewhere() -> None:
