@@ -111,6 +111,10 @@ def services() -> Iterator[dict[str, str]]:
         yield found
 
 
+ON_SPARK = pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long])
+
+
+@pytest.mark.parametrize("engine", ["local", ON_SPARK], indirect=True)
 def test_each_relevant_event_reaches_its_member_once(
     script: Callable[..., str], engine: str, services: dict[str, str], tmp_path: Path
 ) -> None:

@@ -172,7 +172,7 @@ def test_all_that_is_kept_goes_on_in_more_buckets_also_after_a_kill(
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_what_cannot_be_split_is_found_before_a_batch_is_planned(
     tmp_path: Path, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch

@@ -181,7 +181,7 @@ def test_a_java_that_ends_with_the_run_and_one_of_others_are_left_alone(
 @pytest.mark.parametrize(
     ("program", "code", "said"),
     [
-        (hosts_until_stopped, 0, "did not end within 10 s, and was killed"),
+        pytest.param(hosts_until_stopped, 0, "did not end within 10 s, and was killed", marks=pytest.mark.long),
         pytest.param(spark_until_stopped, 143, "was asked to stop and did not", marks=pytest.mark.long),
     ],
 )

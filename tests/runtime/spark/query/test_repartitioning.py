@@ -47,7 +47,7 @@ def counting() -> Pipeline:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 def test_state_is_kept_whatever_the_number_of_tasks(tmp_path: Path, spark: "SparkSession") -> None:
     system = LogSystem(tmp_path / "log", fsync=False)
     records: list[Record] = [(f"k{number}".encode(), b"1", number, ()) for number in range(KEYS)]

@@ -200,6 +200,7 @@ def test_runs_at_the_same_time_have_their_own_settings_and_change_none_of_the_us
 
 
 @of_spark
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_run_starts_a_spark_and_finds_those_that_are_there(tmp_path: Path) -> None:
     if need := missing("spark"):
