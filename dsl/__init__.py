@@ -25,8 +25,10 @@ from .processor import Context, KeyedProcessor, Tag, Tagged, Timer
 from .remote_table import Batch, Cache, RemoteTable
 from .resource import Resource, resource
 from .serde import FLOAT64, INT64, Serde, msgpack
+from .side_output import TaskStream
 from .sink import BatchPart, Sink
 from .stream import MessageStream
+from .stream_task import Collector, Envelope, StreamTask, TaskContext, TaskCoordinator
 from .table import Table
 from .windows.aggregates import Aggregate, aggregate, collect, count, maximum, mean, minimum, reduce, total
 from .windows.assigners import hopping, session, tumbling, unbounded
@@ -40,8 +42,10 @@ __all__ = [
     "BatchPart",
     "Cache",
     "ClockTimers",
+    "Collector",
     "ContainerFailed",
     "Context",
+    "Envelope",
     "ErrorPolicy",
     "FluvialError",
     "Headers",
@@ -64,11 +68,15 @@ __all__ = [
     "Retry",
     "Serde",
     "Sink",
+    "StreamTask",
     "SystemProblem",
     "Table",
     "Tag",
     "Tagged",
     "TakenOver",
+    "TaskContext",
+    "TaskCoordinator",
+    "TaskStream",
     "Timer",
     "Trigger",
     "UnsupportedError",

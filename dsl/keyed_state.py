@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from datetime import timedelta
-from typing import Any, Generic, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
 import msgspec
 
@@ -198,6 +198,17 @@ class MapState(State, Generic[K, V]):
         return self.declared(owner)
 
 
+class HoldsStates:
+    """What has states as attributes of its class, which are not to be assigned to."""
+
+    if not TYPE_CHECKING:  # type checkers would take any attribute for known
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if isinstance(getattr(type(self), name, None), State):
+                raise assigned(self, name, value)
+            super().__setattr__(name, value)
+
+
 class ClockTimers:
     """Timers of a key by the clock: `self.name.set("flush", self.name.now + 5000)`, in ms since epoch. `on_timer` is
     called at that time, whether messages come or not, with a `Timer` whose `time_is` is "processing".
@@ -271,7 +282,7 @@ def assigned(owner: object, name: str, value: object) -> UsageError:
 
 def used_outside(name: str) -> UsageError:
     """The error of a state that is used while no key is at hand."""
-    wrong = f"state {name!r} is used outside of on_message and on_timer"
+    wrong = f"state {name!r} is used outside of on_message and on_timer, or of process"
     return UsageError(explain(wrong, "a use while a message or timer is handled", "read what you need of it there"))
 
 

@@ -13,13 +13,14 @@ from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, CallOptions, CallRules, re
 from .operators.deduplicate import checked_deduplicate
 from .operators.join import JoinRules, check_sides, checked_join, checked_lookup
 from .operators.window import WindowRules, checked_window
-from .processor import KeyedProcessor, Tag, checked_processor, tags_of
+from .processor import KeyedProcessor, Tag, checked_processor
 from .remote_table import Batch, RemoteTable
 from .resource import Resource
 from .serde import Serde
+from .side_output import TaskStream, side_output
 from .stream import ONE_PIPELINE, MessageStream
 from .table import Table
-from .validation import explain, require
+from .validation import require
 from .windows.aggregates import Aggregate
 from .windows.assigners import Assigner
 from .windows.triggers import Trigger
@@ -327,8 +328,8 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
     flatMap = flat_map
 
 
-class ProcessedStream(KeyedStream[K, V], Generic[K, V]):
-    """The main output of a processor; `tagged` gives its side outputs.
+class ProcessedStream(KeyedStream[K, V], TaskStream[V], Generic[K, V]):
+    """The main output of a processor, or of a stream task with state by key; `tagged` gives its side outputs.
 
     >>> class Halves(KeyedProcessor[str, int, int]):
     ...     odd = Tag("odd", int)
@@ -352,18 +353,4 @@ class ProcessedStream(KeyedStream[K, V], Generic[K, V]):
 
     def tagged(self, tag: Tag[U]) -> KeyedStream[K, U]:
         """What the processor emits under a tag of its class; nobody reads what is emitted under another."""
-        operator: Any = self.operator
-        remedy = "call .tagged on what .process returned, before anything else"
-        wrong = f"tagged on {operator.kind} {operator.id!r}"
-        require(isinstance(operator, ops.Process), PipelineError, wrong, "the output of a processor", remedy)
-        known = tags_of(operator.processor)
-        if not isinstance(tag, Tag) or known.get(tag.name) != tag:
-            owner = type(operator.processor).__name__
-            listed = ", ".join(map(repr, known)) or "none"
-            wrong = f"tagged got {tag!r}, which is no tag of {owner}"
-            remedy = f"declare it as an attribute of {owner}"
-            raise PipelineError(explain(wrong, f"one of its tags: {listed}", remedy))
-        for other in self._graph:
-            if isinstance(other, ops.Side) and other.inputs == (operator.id,) and other.tag == tag:
-                return KeyedStream(self._graph, other.id)
-        return KeyedStream(self._graph, self._add(ops.Side, tag=tag))
+        return KeyedStream(self._graph, side_output(self._graph, self.operator, tag))

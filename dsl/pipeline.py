@@ -2,21 +2,24 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import operators as ops
+from .added_task import StateOf, add_task
 from .annotations import TypeForm
 from .error_policy import ErrorPolicy, Retry, fail
 from .errors import PipelineError
 from .functions import timestamp_of
-from .keyed_stream import KeyedStream
+from .keyed_stream import KeyedStream, ProcessedStream
 from .operators.calls import MOST_IN_FLIGHT, TIMEOUT
 from .operators.graph import OperatorGraph
 from .origin import here
 from .remote_table import Batch, Cache, CallLimits, RemoteTable, checked_remote
 from .resource import Resource
 from .serde import Serde, checked_key, checked_value
+from .side_output import TaskStream
 from .stream import MessageStream
+from .stream_task import StreamTask
 from .table import Table
 from .validation import flag, millis, operator_id, require, stream_name, whole_number
 from .verb_calls import explained_attribute, explained_call, no_such_verb
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R")
+U = TypeVar("U")
 
 
 @explained_call
@@ -289,6 +293,60 @@ class Pipeline:
         """
         limits = CallLimits(max_in_flight, timeout, retry, reads_per_second, writes_per_second)
         return checked_remote(operator_id(name), read, write, limits, cache, batch, resource)
+
+    @overload
+    def task(
+        self,
+        factory: Callable[[], StreamTask[K, V, U]],
+        inputs: KeyedStream[K, V] | Sequence[KeyedStream[K, V]],
+        *,
+        id: str,
+        state: Literal["key"] = ...,
+    ) -> ProcessedStream[K, U]: ...
+    @overload
+    def task(
+        self,
+        factory: Callable[[], StreamTask[Any, V, U]],
+        inputs: MessageStream[V] | Sequence[MessageStream[V]],
+        *,
+        id: str,
+        window: timedelta | None = None,
+        state: Literal["task"] = ...,
+    ) -> TaskStream[U]: ...
+    def task(
+        self,
+        factory: Callable[[], StreamTask[Any, Any, Any]],
+        inputs: MessageStream[Any] | Sequence[MessageStream[Any]],
+        *,
+        id: str,
+        window: timedelta | None = None,
+        state: StateOf | None = None,
+    ) -> ProcessedStream[Any, Any] | TaskStream[Any]:
+        """Hand the messages of streams to a stream task, the low-level API: see `StreamTask`.
+
+        `factory` makes one for each task of the run: the class, or a function without arguments. With several `inputs`
+        a task reads the partitions of one number of all of them. `state="key"`, the default of keyed streams, keeps
+        state by key; "task" keeps it by task, and then the stage is not elastic. `window` is the time between two
+        calls of the method of that name.
+
+        >>> class Count(StreamTask[str, str, int]):
+        ...     seen = ValueState(int, 0)
+        ...     def process(
+        ...         self, envelope: Envelope[str, str], collector: Collector[int], coordinator: TaskCoordinator
+        ...     ) -> None:
+        ...         self.seen.value += 1
+        ...         collector.send(self.seen.value)
+        >>> pipeline = Pipeline("counts")
+        >>> pipeline.task(Count, pipeline.stream("words", key=str, value=str), id="count").send_to("counts")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     for word in ("tea", "milk", "tea"):
+        ...         driver.send("words", word, key=word)
+        ...     [message.value for message in driver.read("counts")]
+        [1, 1, 2]
+
+        Source: Apache Samza's low-level task API.
+        """
+        return add_task(self._graph, id, factory, inputs, window, state)
 
     @property
     def operators(self) -> tuple[ops.Operator, ...]:

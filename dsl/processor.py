@@ -3,14 +3,14 @@
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
 from .annotations import TypeForm
 from .errors import PipelineError
 from .functions import check_call, gives_list_or_none
-from .keyed_state import ClockTimers, State, assigned
+from .keyed_state import ClockTimers, HoldsStates, State
 from .message import Message
 from .serde import Serde, checked_value
 from .validation import explain, operator_id, require
@@ -113,7 +113,7 @@ class Context(Protocol[K_co]):
         ...
 
 
-class KeyedProcessor(Generic[K_contra, V_contra, U_co]):
+class KeyedProcessor(HoldsStates, Generic[K_contra, V_contra, U_co]):
     """What handles the messages of each key, one at a time: keys of type K, values of type V in, of type U out.
 
     A subclass says what it keeps as attributes of the class (`ValueState`, `ListState`, `MapState`), and where it emits
@@ -148,13 +148,6 @@ class KeyedProcessor(Generic[K_contra, V_contra, U_co]):
     Source: Flink's KeyedProcessFunction; Samza's low-level task.
     """
 
-    if not TYPE_CHECKING:  # type checkers would take any attribute for known
-
-        def __setattr__(self, name: str, value: Any) -> None:
-            if isinstance(getattr(type(self), name, None), State):
-                raise assigned(self, name, value)
-            super().__setattr__(name, value)
-
     def on_message(self, message: Message[V_contra], context: Context[K_contra]) -> Iterable[U_co | Tagged[Any]] | None:
         """Handle a message; what it gives is emitted with the message's timestamp and headers."""
         raise NotImplementedError
@@ -168,12 +161,12 @@ class KeyedProcessor(Generic[K_contra, V_contra, U_co]):
         return None
 
 
-def states_of(processor: KeyedProcessor[Any, Any, Any]) -> dict[str, State]:
+def states_of(processor: HoldsStates) -> dict[str, State]:
     """The states that a processor's class declares, by name."""
     return {name: value for name, value in _attributes(processor).items() if isinstance(value, State)}
 
 
-def clock_of(processor: KeyedProcessor[Any, Any, Any]) -> str | None:
+def clock_of(processor: HoldsStates) -> str | None:
     """The attribute by which a processor sets timers by the clock, if it has one."""
     return next((name for name, value in _attributes(processor).items() if isinstance(value, ClockTimers)), None)
 
@@ -183,7 +176,7 @@ def answers_timers(processor: KeyedProcessor[Any, Any, Any]) -> bool:
     return type(processor).on_timer is not KeyedProcessor.on_timer
 
 
-def tags_of(processor: KeyedProcessor[Any, Any, Any]) -> dict[str, Tag[Any]]:
+def tags_of(processor: HoldsStates) -> dict[str, Tag[Any]]:
     """The tags that a processor's class declares, by their own names."""
     return {tag.name: tag for tag in _attributes(processor).values() if isinstance(tag, Tag)}
 
@@ -212,11 +205,12 @@ def checked_processor(what: str, processor: Any) -> KeyedProcessor[Any, Any, Any
             f"{what}: {method.__name__}", method, "return [value], or yield it, and annotate Iterable[...]"
         )
     checked: KeyedProcessor[Any, Any, Any] = processor
-    _check_attributes(what, checked)
+    check_attributes(what, checked)
     return checked
 
 
-def _check_attributes(what: str, processor: KeyedProcessor[Any, Any, Any]) -> None:
+def check_attributes(what: str, processor: HoldsStates) -> None:
+    """Refuse states, tags and timers of an instance, and such as are declared twice."""
     owner = type(processor).__name__
     for name, attribute in vars(processor).items():
         if isinstance(attribute, State | Tag | ClockTimers):

@@ -68,6 +68,7 @@ def plan_on(pipeline: Pipeline, partitions: Mapping[str, int], settings: Setting
     sizes = counts(pipeline, partitions, settings)
     stages = tuple(_stage(pipeline, stage, sizes, settings) for stage in members)
     validation.check_stage_names(pipeline, ids, "elasticity", settings.elasticity)
+    validation.check_elastic(pipeline, {stage.id: stage.operators for stage in stages}, settings)
     operators = _operators(pipeline, stages, known)
     return Plan(
         pipeline,

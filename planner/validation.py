@@ -53,6 +53,16 @@ def check_stage_names(pipeline: Pipeline, stages: Sequence[str], setting: str, v
         raise PlanError(explain(wrong, expected, "correct the name, or leave it out", pipeline.origin))
 
 
+def check_elastic(pipeline: Pipeline, stages: Mapping[str, Sequence[str]], settings: Settings) -> None:
+    """Refuse to split a stage by key whose operators keep state by task."""
+    for stage, members in stages.items():
+        for operator in map(pipeline.operator, members):
+            if settings.elasticity_of(stage) > 1 and not operator.is_elastic:
+                wrong = f"{operator.label} with elasticity={settings.elasticity_of(stage)} of stage {stage!r}"
+                remedy = f'name the stages to split: elasticity={{"...": 2}}; or give {operator.label} state="key"'
+                raise PlanError(explain(wrong, "elasticity 1, for its state is by task", remedy, operator.origin))
+
+
 def check_not_empty(pipeline: Pipeline) -> None:
     """Refuse a pipeline without operators."""
     if not pipeline.operators:

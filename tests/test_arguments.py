@@ -21,6 +21,7 @@ from fluvial.dsl import (
     MessageStream,
     Pipeline,
     ProcessedStream,
+    StreamTask,
     Table,
     Tag,
     count,
@@ -63,6 +64,13 @@ class Echo(KeyedProcessor[str, int, int]):
 
     def on_message(self, message: Message[int], context: Any) -> Sequence[int]:  # noqa: ARG002
         return [message.value]
+
+
+class Passing(StreamTask[Any, int, int]):
+    """A stream task."""
+
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+        """Do nothing."""
 
 
 async def call(value: Any) -> list[Any]:
@@ -193,6 +201,15 @@ CASES: dict[str, Case] = {
         idle_after=MINUTE,
         bootstrap=True,
         priority=1,
+    ),
+    "task": on(
+        lambda: Pipeline("p"),
+        Pipeline.task,
+        id="t",
+        factory=Passing,
+        inputs=lambda it: [it.stream("in", value=int)],
+        state="task",
+        window=None,
     ),
     "table": on(lambda: Pipeline("p"), Pipeline.table, name="s", value=str, key=str),
     "remote_table": on(
@@ -541,7 +558,9 @@ DATA = {
     "Aggregate",
     "BatchPart",
     "ClockTimers",
+    "Collector",
     "Context",
+    "Envelope",
     "Headers",
     "KeyedProcessor",
     "KeyedStream",
@@ -552,8 +571,12 @@ DATA = {
     "RemoteTable",
     "Resource",
     "Sink",
+    "StreamTask",
     "Table",
     "Tagged",
+    "TaskContext",
+    "TaskCoordinator",
+    "TaskStream",
     "Timer",
     "Window",
     "Plan",

@@ -1,9 +1,20 @@
-"""Scenes of process and split: devices that go quiet, and numbers by size."""
+"""Scenes of process, task and split: devices that go quiet, and numbers by size."""
 
 from collections.abc import Callable, Iterable, Mapping
 
 from docs.pictures.playing import MINUTE, SECOND, Sent, played
-from fluvial.dsl import Context, KeyedProcessor, Message, Pipeline, Timer, ValueState
+from fluvial.dsl import (
+    Collector,
+    Context,
+    Envelope,
+    KeyedProcessor,
+    Message,
+    Pipeline,
+    StreamTask,
+    TaskCoordinator,
+    Timer,
+    ValueState,
+)
 from fluvial.runtime.testing import draw_run
 
 _PATIENCE = 5 * MINUTE
@@ -56,4 +67,31 @@ def parted() -> str:
     return draw_run(played(pipeline, sent), by="stream")
 
 
-SCENES: Mapping[str, Callable[[], str]] = {"process": processed, "split": parted}
+class _Pairs(StreamTask[str, str, str]):
+    """Tells each second order of a customer with the one before."""
+
+    last = ValueState(str)
+
+    def process(self, envelope: Envelope[str, str], collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        del coordinator
+        if self.last.value is None:
+            self.last.value = envelope.value
+        else:
+            collector.send(f"{self.last.value}, {envelope.value}")
+            self.last.clear()
+
+
+def handed() -> str:
+    """What a stream task sends, by what it keeps for a key."""
+    pipeline = Pipeline("pairs")
+    pipeline.task(_Pairs, pipeline.stream("orders", key=str, value=str), id="pairs").send_to("pairs")
+    sent: list[Sent] = [
+        ("orders", "ann", "tea", 1 * MINUTE),
+        ("orders", "bob", "ale", 2 * MINUTE),
+        ("orders", "ann", "milk", 4 * MINUTE),
+        ("orders", "bob", "rum", 6 * MINUTE),
+    ]
+    return draw_run(played(pipeline, sent))
+
+
+SCENES: Mapping[str, Callable[[], str]] = {"process": processed, "split": parted, "task": handed}

@@ -14,6 +14,7 @@ from .join import How, JoinRemote, JoinStreams, JoinTable, JoinTables, Lookup, R
 from .process import Process, Side
 from .stateless import Branch, Filter, FlatMap, Map, MapMessages, Merge, Source, Split
 from .table import PutRemote, PutTo, TableOf, table_id
+from .task import Task
 from .terminal import SendTo, SinkTo
 from .window import WindowBy
 
@@ -53,6 +54,7 @@ __all__ = [
     "Source",
     "Split",
     "TableOf",
+    "Task",
     "Time",
     "WindowBy",
     "table_id",

@@ -44,6 +44,8 @@ class Operator:
     """Whether it passes messages on with the rows that a table has for their keys."""
     meets_by_time: ClassVar[bool] = False
     """Whether it brings those messages together whose times are near each other."""
+    wants_place: ClassVar[bool] = False
+    """Whether it is told where each message was read, and may ask something of the run."""
     decodes_values: ClassVar[bool] = False
     """Whether the values that it emits were decoded as the type that it declares, and so are of that type."""
 
@@ -99,6 +101,17 @@ class Operator:
         """What each process opens before it runs the operator, and closes at the end: resources, and objects of the
         user's. A sink is not among them: it is opened where it is written to."""
         return () if self.async_call is None else self.async_call.opens
+
+    @property
+    def handler(self) -> Any:
+        """The object of the user's that messages are handed to, whose class declares states and side outputs; None if
+        there is none."""
+        return None
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether its messages may be split by key among several tasks."""
+        return True
 
     @property
     def time_domain(self) -> Time:

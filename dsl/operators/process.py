@@ -27,6 +27,11 @@ class Process(Operator):
         """The processor, if it has `open` and `close`."""
         return (self.processor,) if opens_itself(self.processor) else ()
 
+    @property
+    def handler(self) -> KeyedProcessor[Any, Any, Any]:
+        """The processor."""
+        return self.processor
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side(Operator):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN, element_type, message_value, returned, taken
-from ...dsl.keyed_state import ListState, MapState, State
+from ...dsl.keyed_state import HoldsStates, ListState, MapState, State
 from ...dsl.operators.labels import function_name
 from ...dsl.pipeline import Pipeline
 from ...dsl.processor import Context, KeyedProcessor, Tagged, answers_timers, clock_of, states_of, tags_of
@@ -64,14 +64,24 @@ def arguments_of(type_: Any, base: type) -> tuple[Any, ...]:
 
 def _process_options(op: ops.Process) -> dict[str, str]:
     """The class of its processor, its states and timers, and the names of its side outputs."""
-    options = {"processor": type(op.processor).__name__}
-    for name, state in states_of(op.processor).items():
-        options[name] = state_text(state) + (f" for {duration(state.ttl)}" if state.ttl else "")
+    options = {"processor": type(op.processor).__name__} | state_options(op.processor)
     if clock_of(op.processor) is not None:
         options["time"] = "event and processing"
-    if tags := tags_of(op.processor):
-        options["side outputs"] = ", ".join(tags)
-    return options
+    return options | tag_options(op.processor)
+
+
+def state_options(handler: HoldsStates) -> dict[str, str]:
+    """The states that a class declares, with how long they are kept."""
+    return {
+        name: state_text(state) + (f" for {duration(state.ttl)}" if state.ttl else "")
+        for name, state in states_of(handler).items()
+    }
+
+
+def tag_options(handler: HoldsStates) -> dict[str, str]:
+    """The names of the side outputs that a class declares."""
+    tags = tags_of(handler)
+    return {"side outputs": ", ".join(tags)} if tags else {}
 
 
 def _side_options(op: ops.Side) -> dict[str, str]:
@@ -105,12 +115,18 @@ def _on_message(operator: ops.Process) -> Callable[..., Any]:
 def _process_state(_: Pipeline, op: ops.Process, inputs: list[Flow]) -> Meaning:
     """Key, the form of each state of the processor, and whether it has timers in processing time; the types of their
     values."""
-    facts, types = key_facts(inputs[0].key), dict[str, Any]()
-    for name, state in states_of(op.processor).items():
-        facts |= _state(name, state)
-        types |= type_of_values(f"values of state {name}", state.type)
+    facts, types = states_meaning(op.processor)
     if clock_of(op.processor) is not None:
         facts[CLOCK_TIMERS] = "declared"
+    return key_facts(inputs[0].key) | facts, types
+
+
+def states_meaning(handler: HoldsStates) -> Meaning:
+    """The form of each state that a class declares, and the types of their values."""
+    facts, types = dict[str, str](), dict[str, Any]()
+    for name, state in states_of(handler).items():
+        facts |= _state(name, state)
+        types |= type_of_values(f"values of state {name}", state.type)
     return facts, types
 
 
@@ -128,12 +144,14 @@ def _state(name: str, state: State) -> dict[str, str]:
 
 def _process_text(op: ops.Process, _: list[Flow]) -> str:
     """The names and types of the processor's states."""
-    states = states_of(op.processor).items()
+    return states_text(op.processor) or "timers"
+
+
+def states_text(handler: HoldsStates) -> str:
+    """The names and types of the states that a class declares."""
+    states = states_of(handler).items()
     # How long entries are kept may change; that they say when they were written may not.
-    return (
-        ", ".join(f"{name}: {state_text(state)}{' with ttl' if state.ttl else ''}" for name, state in states)
-        or "timers"
-    )
+    return ", ".join(f"{name}: {state_text(state)}{' with ttl' if state.ttl else ''}" for name, state in states)
 
 
 def _has_timers(op: ops.Process) -> bool:

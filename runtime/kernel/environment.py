@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ...dsl.operators import Operator
 from .calls.in_flight import InFlightTracker
 from .calls.task_calls import Pool
 from .code.program import Program
 from .effects import MessageEffects
 from .firing_pauses import FiringPauses
 from .message_failures import MessageFailures
+from .message_places import MessagePlaces
 from .output_buffer import OutputBuffer
 from .state_backend import StateBackend
 from .stateful_operator import StatefulOperator
+from .task_requests import RunRequests
 from .time.input_progress import InputProgress
 from .time.watermarks import WatermarkGraph
 from .windows.fired_windows import FiredWindowsOfTask
@@ -34,11 +37,13 @@ class StageCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEnvironment:
-    """The objects that compiled code and operators of one task may use. `bind` fills `stateful`, `pools` and
-    `clock_users`.
+    """The objects that compiled code and operators of one task may use. `bind` fills `stateful`, `pools`,
+    `clock_users` and `closers`.
 
     `empty` says that `backend` holds no state. `producer` is the number of the task in the trailers that it writes, and
     `bucket` the key bucket that it processes of a stage that is split.
+    `places` tells where the message at hand was read, `requests` takes what stream tasks ask of the run, and
+    `drained[0]` says that the run was told to drain. `closers` are called at the end, each of an operator.
     `clock_fired` is the processing time up to which the clock timers of each processor have fired. `run` is the id of
     the run.
     """
@@ -64,7 +69,11 @@ class StageEnvironment:
     make_pool: Callable[..., Pool]
     stateful: dict[str, StatefulOperator]
     pools: dict[str, Pool]
+    places: MessagePlaces
+    requests: RunRequests
+    drained: list[bool]
     clock_users: list[str] = field(default_factory=list)
+    closers: list[tuple[Operator, Callable[[], None]]] = field(default_factory=list)
 
     def node_in(self, operator: str) -> int:
         """The watermark node that decides whether a message of this input is late."""

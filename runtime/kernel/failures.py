@@ -18,6 +18,7 @@ from ..size_limit import SizeLimit, headers_bytes
 from .code.returned_values import ReturnedValueError
 from .code.source_text import FILE_PREFIX, operator_at
 from .error_hints import hint
+from .task_requests import HookCall
 
 ERROR_HEADER = "fluvial-error"
 
@@ -70,6 +71,9 @@ class Failures:
         elif self.pipeline.operator(operator).is_table:
             at = {"time": str(timestamp)}
             what = f"the change of key {_shown(key)} at time {timestamp}"
+        elif isinstance(value, HookCall):
+            at = {"time": str(timestamp), "method": value.name}
+            what = f"its call of {value.name}, at time {timestamp}"
         elif isinstance(value, Timer) and operator_of(error) is None:
             at = {"time": str(timestamp), "timer": value.name}
             what = f"timer {value.name!r} of key {_shown(key)}, set to {timestamp}"

@@ -1,5 +1,6 @@
 """One task of a stage: compiled code bound to the task's state, outputs and watermarks."""
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -21,10 +22,12 @@ from .key_buckets import discarded
 from .kinds import KERNEL_KINDS
 from .message_counts import input_counts
 from .message_failures import FedBatch, MessageFailures
+from .message_places import MessagePlaces
 from .operators.joined_tables import JoinedTables
 from .output_buffer import DEAD_LETTERS, HandOver, OutputBuffer
 from .state_backend import StateBackend
 from .stateful_operator import StatefulOperator
+from .task_requests import RunRequests
 from .task_state import TaskState
 from .time.bounds import START
 from .time.idle_sources import IdleSources
@@ -34,6 +37,8 @@ from .time.task_progress import TaskProgress
 from .time.watermarks import WatermarkGraph
 from .windows.fired_windows import FiredWindowsOfTask
 from .windows.grown_lateness import Lateness
+
+_log = logging.getLogger(__name__)
 
 
 def _every(_: object) -> bool:
@@ -62,7 +67,8 @@ class StageTask:
     `hand_over` takes outputs in the middle of a firing: see
     `OutputBuffer`. A run that `catches_up` ends without an end of input. With `keeps_at_end` windows that fire at an
     end of input stay for a later run. A long firing pauses where the engine is `full`, and for its `turns`: see
-    `FiringPauses`.
+    `FiringPauses`. An engine that `takes_requests` heeds the `requests` of stream tasks; `drained[0]` tells these that
+    the run was told to drain.
     """
 
     def __init__(
@@ -83,12 +89,14 @@ class StageTask:
         keeps_at_end: bool = True,
         full: Callable[[], bool] = _never,
         turns: bool = False,
+        takes_requests: bool = False,
     ) -> None:
         position, producers = position or Position(), producers or {}
         graph, asynchronous = program.graph, program.asynchronous
         self.program = program
         self.stateful: dict[str, StatefulOperator] = {}
         self.pools: dict[str, Pool] = {}
+        self.requests, self.drained = RunRequests(taken=takes_requests), [False]
         self.counts = StageCounts(dict.fromkeys(graph.inputs, 0), [0] * len(graph.operators))
         failures = _failures_of(program)
         self.failures = MessageFailures(failures, graph.inputs, asynchronous=asynchronous)
@@ -155,7 +163,25 @@ class StageTask:
             make_pool=make_pool,
             stateful=self.stateful,
             pools=self.pools,
+            places=MessagePlaces(self.failures, self.tracker, self.program.without_offsets),
+            requests=self.requests,
+            drained=self.drained,
         )
+
+    def close(self) -> None:
+        """Let the stream tasks end. One that fails is told of, and the others end all the same."""
+        closers = self._environment.closers
+        while closers:
+            operator, close = closers.pop()
+            try:
+                close()
+            except Exception:
+                _log.warning("%s: close failed\n  at %s", operator.label, operator.origin, exc_info=True)
+
+    @property
+    def halts(self) -> bool:
+        """Whether nothing is to be fed now: a firing has paused, or a stream task has asked for something."""
+        return self.watermarks.paused[0] or (self.requests.asked[0] and not self.program.asynchronous)
 
     def _follow(self) -> None:
         """Advance the watermarks after a message has landed."""

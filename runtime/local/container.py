@@ -5,8 +5,6 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from msgspec.structs import replace
-
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..preflight.input_streams import InputStreamMonitor
@@ -27,6 +25,7 @@ from .open_tasks import ordered
 from .slices import SLICE, SLICE_SECONDS, Slice
 from .stall_check import StallCheck
 from .task import LocalTask
+from .task_votes import TaskVotes
 
 IDLE_SECONDS = 0.005
 """Pause of a container without work, unless records arrive."""
@@ -89,7 +88,8 @@ class Container:
         self._draining: set[str] = set()
         self._resumed = any(not task.new for task in tasks)
         self._slices: dict[str, Slice] = {}
-        self._sliced = False
+        self._sliced = self._drained = False
+        self._votes = TaskVotes()
         reporter.inputs = self._counts = InputCounts()
         self._set_tasks(tasks)
 
@@ -112,11 +112,11 @@ class Container:
         self._sliced = True
         patience, done = 0.0, None
         try:
-            while not self._stop() and not self.finished and not self._is_over():
+            while not (self._stop() or self.finished or self.shut_down or self._is_over()):
                 moved = await run_steps_in_threads(self._turn(patience), self._calling)
                 patience = await self._pause(moved)
             await self._finish()
-            done = self.finished
+            done = self.finished or self.shut_down
         finally:
             if self._moves is not None:
                 self._moves.close(ended=done is not None)
@@ -143,16 +143,21 @@ class Container:
         self._consumer.assign(self._reading.positions)
         self._trim()
 
-    def end_at(self, ends: dict[StreamPartition, int]) -> None:
-        """From now on, run to these end offsets of the sources."""
-        self._ends = ends
+    def end_at(self, ends: dict[StreamPartition, int], *, drained: bool = False) -> None:
+        """From now on, run to these end offsets of the sources, perhaps as a run does that is told to drain."""
+        self._ends, self._drained = ends, drained
+
+    @property
+    def shut_down(self) -> bool:
+        """Whether the stream tasks of the container have voted for the end of the run."""
+        return self._votes.over(self._tasks)
 
     def _drain_to(self, ends: dict[StreamPartition, int]) -> None:
         """End a run that was told to drain. What was read of a partition behind its end is processed too: messages of
         an input that has ended would be late."""
         _log.warning("pipeline %r drains: it ends once all that its inputs held has left", self._plan.name)
         read = self._reading.read_to
-        self.end_at({place: max(end, read.get(place, 0)) for place, end in ends.items()})
+        self.end_at({place: max(end, read.get(place, 0)) for place, end in ends.items()}, drained=True)
 
     @property
     def finished(self) -> bool:
@@ -175,6 +180,8 @@ class Container:
         self._set_clocks()
         left_at = self._clock()
         for task in self._tasks:
+            if self.shut_down:
+                break
             if self._sliced and self._clock() - left_at > SLICE_SECONDS and self._calling():
                 yield None
                 left_at = self._clock()
@@ -183,7 +190,8 @@ class Container:
             else:
                 moved |= task.drain()
             if self._ends is not None:
-                moved |= task.end_inputs(self._ends)
+                moved |= task.end_inputs(self._ends, drained=self._drained)
+            self._next_commit.update(dict.fromkeys(self._votes.heed(task, self._tasks), left_at))
         moved |= yield from self._commit_due(fed)
         yield from self._supervise(moved)
         if self._clock() >= self._next_trim:
@@ -201,7 +209,7 @@ class Container:
 
     def _set_clocks(self) -> None:
         """Set the clock of each task, except of tasks that drain for a commit: no timer may fire in them."""
-        if self._clocked:
+        if self._clocked and not self.shut_down:
             now = self._wall()
             for task in self._clocked:
                 if task.name not in self._draining:
@@ -352,9 +360,7 @@ class Container:
             for task in self._tasks:
                 task.drain()
             if self._stop() and self._clock() > until:
-                _log.warning(
-                    "calls that were in flight for %g s after the request to stop are abandoned", DRAIN_SECONDS
-                )
+                _log.warning("calls in flight %g s after the request to stop are abandoned", DRAIN_SECONDS)
                 self.commit_ready()
                 return
             await asyncio.sleep(0)
@@ -385,12 +391,6 @@ class Container:
 
     def report(self) -> Report:
         """The report of the run so far."""
-        drained = self.finished and self._guard is not None and self._guard.drain_ends is not None
-        report = report_of(
-            self._plan,
-            [task.metrics() for task in self._tasks],
-            self._clock() - self._started,
-            self._reporter,
-            resumed=self._resumed,
-        )
-        return replace(report, drained=drained)
+        drained, seconds = self.finished and self._drained, self._clock() - self._started
+        metrics = [task.metrics() for task in self._tasks]
+        return report_of(self._plan, metrics, seconds, self._reporter, resumed=self._resumed, drained=drained)

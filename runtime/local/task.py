@@ -14,6 +14,7 @@ from ..kernel.calls.pools import pool_of
 from ..kernel.code.program import Program
 from ..kernel.stage import StageTask
 from ..kernel.state_cache import Size
+from ..kernel.task_requests import RunRequest
 from ..kernel.time.border_watermarks import ControlMessage
 from ..kernel.time.position import Position
 from ..output_routes import MOST_IN_SINKS
@@ -31,6 +32,7 @@ from .slices import SLICE, StateSlice
 from .task_metrics import CommitMetrics, TaskMetrics
 from .task_setup import TaskSetup
 from .task_view import TaskView
+from .task_votes import due_requests
 
 
 class LocalTask:
@@ -108,6 +110,7 @@ class LocalTask:
             producers=writers_of(run.plan, setup.stage),
             accepts=lambda control: control.run == run.id,
             make_pool=partial(pool_of, sleep=run.sleep, gate=run.gate),
+            takes_requests=True,
         )
 
     def _control(self, watermark: int, ended: bool, idle: bool) -> ControlMessage:
@@ -143,7 +146,7 @@ class LocalTask:
         self._work.check()
         moved = False
         for queue in first:
-            if queue.ready and not self._work.paused:
+            if queue.ready and not self._work.halts:
                 moved |= self._process_state_slices(queue, most)
         self._work.state.evict(self._cache)
         self._route_outputs()
@@ -183,7 +186,7 @@ class LocalTask:
             state.measure(processed)
             state_slice.took(processed, state.bytes - began)
             state.evict(self._cache)
-            if self.commit_is_large or self._work.paused:
+            if self.commit_is_large or self._work.halts:
                 break
         return left < stop - start or self._work.paused
 
@@ -232,9 +235,10 @@ class LocalTask:
     def _route(self, id: str, outputs: list[Any]) -> None:
         self._router.route(id, outputs, self._staged)
 
-    def end_inputs(self, ends: Mapping[StreamPartition, int]) -> bool:
-        """End each input whose messages up to the run's end offset have landed. Returns whether an input ended."""
-        moved, left = False, self.view.open_inputs
+    def end_inputs(self, ends: Mapping[StreamPartition, int], *, drained: bool = False) -> bool:
+        """End each input whose messages up to the run's end offset have landed, where the run was `drained` as one that
+        was told to. Returns whether an input ended."""
+        moved, left, self._work.drained[0] = False, self.view.open_inputs, drained
         if self.program.asynchronous and self.queues.are_read(left, ends):
             self._work.calls.flush()
         for name in left if not self._work.joined.stale else ():
@@ -279,8 +283,13 @@ class LocalTask:
         """The last commit."""
         return self._last
 
+    def take_requests(self) -> list[RunRequest]:
+        """What its stream tasks ask of the run that counts now."""
+        return due_requests(self._work.requests, self.queues)
+
     def close(self) -> None:
-        """Cancel the asynchronous calls in flight."""
+        """Cancel the asynchronous calls in flight, and let stream tasks end."""
+        self._work.close()
         with suppress(RuntimeError):  # the loop is closed: calls that ignored their cancellation ended with it
             self._work.calls.cancel()
 

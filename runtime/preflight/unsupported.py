@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
+from ...dsl.stream_task import StreamTask, hooks_of
 from ...planner.grouping import BY_STREAM_PARTITION
 from ...planner.kinds import PLANNER_KINDS
 from ...planner.plan import Plan
@@ -72,6 +73,21 @@ def _by_clock(plan: Plan, _: str) -> Iterable[str]:
     return [*(operator.label for operator in plan.pipeline.operators if operator.follows_clock), *waiting]
 
 
+def _by_task(plan: Plan, _: str) -> Iterable[str]:
+    return [operator.label for operator in plan.pipeline.operators if not operator.is_elastic]
+
+
+def _with_methods(plan: Plan, _: str) -> Iterable[str]:
+    """The methods of stream tasks with state by key that are called beside `process`."""
+    handlers = [(one, one.handler) for one in plan.pipeline.operators if one.is_elastic]
+    return [
+        f"{name} of {operator.label}"
+        for operator, handler in handlers
+        if isinstance(handler, StreamTask)
+        for name in hooks_of(handler)
+    ]
+
+
 def _split(plan: Plan, _: str) -> Iterable[str]:
     return [f"elasticity of stage {stage.name!r}" for stage in plan.stages if stage.elasticity > 1]
 
@@ -113,6 +129,8 @@ _LIMITATIONS = (
         _first_on_kafka,
         "Spark reads topics side by side, and only a stage with state processes a bootstrap stream first",
     ),
+    _Row("spark", _by_task, 'its state is by task, and on Spark no task stays: write state="key"'),
+    _Row("spark", _with_methods, "Spark makes stream tasks anew for each batch, and calls process alone"),
 )
 _CAVEATS = (
     _Row(

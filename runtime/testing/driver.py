@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
@@ -17,7 +17,7 @@ from ...dsl.errors import UsageError
 from ...dsl.message import Headers, Message, Record
 from ...dsl.pipeline import Pipeline
 from ...dsl.resource import Resource
-from ...dsl.serde import Serde, key_serde, type_name, value_serde
+from ...dsl.serde import key_serde, value_serde
 from ...dsl.validation import explain, millis, require
 from ...dsl.verb_calls import explained_object
 from ...planner.plan import Plan
@@ -48,6 +48,7 @@ from ..systems.provisioning import frozen_ends, make_streams
 from .completion_order import AsyncResults, CompletionGate, chooser
 from .decoded_outputs import Decoder
 from .driver_state import DriverState
+from .encoded_inputs import encoded
 from .given_clients import GIVE_ANOTHER, checked_clients
 from .stream_records import StreamRecords
 from .virtual_clock import VirtualLoop
@@ -168,8 +169,8 @@ class PipelineDriver:
         source = self._source(stream)
         good = timestamp is None or type(timestamp) is int
         require(good, UsageError, f"send: timestamp={timestamp!r}", "ms since epoch, a whole number", _WHOLE)
-        data = None if value is None else _encoded("value", value, value_serde, source.value)
-        known = None if key is None else _encoded("key", key, key_serde, source.key)
+        data = None if value is None else encoded("value", value, value_serde, source.value)
+        known = None if key is None else encoded("key", key, key_serde, source.key)
         at = self.now if timestamp is None else timestamp
         good = are_headers(headers)
         remedy = 'write headers=(("name", b"data"),)'
@@ -178,9 +179,10 @@ class PipelineDriver:
 
     def _send(self, stream: str, records: Sequence[Record], partition: int | None) -> None:
         self._source(stream)
-        if self._ended and self._container is not None:
+        if (self._ended or self.shut_down) and self._container is not None:
             remedy = "call restart() to begin another run, which continues from here"
-            raise UsageError(explain("the input has ended", "no message after end()", remedy))
+            ended = "the input has ended" if self._ended else "stream tasks have shut the run down"
+            raise UsageError(explain(ended, "no message after end()", remedy))
         count = len(self._admin.ends(stream))
         good = partition is None or (type(partition) is int and 0 <= partition < count)
         expected = f"a number from 0 to {count - 1}, or None"
@@ -193,18 +195,19 @@ class PipelineDriver:
         if self._container is not None:
             self._run(self._settle())
 
-    def end(self) -> Report:
-        """End the input: process the rest, close all windows and commit, as a run with `until="end"` does.
+    def end(self, *, drained: bool = False) -> Report:
+        """End the input: process the rest, close all windows and commit, as a run with `until="end"` does, or one that
+        is told to drain.
 
         The clock advances as far as calls in flight need it.
         """
         container = self._running()
         self._ended = True
-        container.end_at(frozen_ends(self.plan, self._admin))
+        container.end_at(frozen_ends(self.plan, self._admin), drained=drained)
 
         async def work() -> None:
             await self._settle(force=True)
-            while not container.finished:
+            while not (container.finished or container.shut_down):
                 if not self._loop.has_timer():
                     wrong = (
                         "the pipeline does not come to an end: a call in flight waits for an event that cannot happen"
@@ -217,6 +220,11 @@ class PipelineDriver:
 
         self._run(work())
         return self.report()
+
+    @property
+    def shut_down(self) -> bool:
+        """Whether stream tasks have ended the run, by `coordinator.shutdown`."""
+        return self._container is not None and self._container.shut_down
 
     def read(self, stream: str) -> list[Message[Any]]:
         """All messages of an output that readers can see so far, partition by partition, decoded."""
@@ -345,6 +353,8 @@ class PipelineDriver:
             moved = container.turn()
             await self._loop.quiet()
             moved |= container.turn()
+            if not moved and container.shut_down:
+                moved = container.commit_ready()
             if not moved and self._gates is not None:
                 moved = self._gates.open(force)
             if not moved and (self._always or commit):
@@ -385,16 +395,3 @@ def _refuse_calls(_: Plan, __: Mapping[Any, int], until: str) -> None:
     raise UsageError(
         explain("rescale: calls are in flight", expected, "call advance(...) first, until they have ended")
     )
-
-
-def _encoded(what: str, given: Any, serde_of: Callable[[Any], Serde[Any]], type_: Any) -> bytes:
-    """Encode a key or value; raises UsageError if the stream cannot hold it."""
-    try:
-        return serde_of(type(given) if type_ is None else type_).encode(given)
-    except Exception as error:
-        wrong = f"send: {what}={given!r} cannot be encoded: {type(error).__name__}: {error}"
-        if isinstance(type_, type) and not isinstance(given, type_):  # Python's words are of methods of str
-            wrong = f"send: {what}={given!r} is of type {type(given).__name__}"
-        expected = f"a {what} of type {type_.name if isinstance(type_, Serde) else type_name(type_)}"
-        expected = "a key of type str, bytes, int or a tuple of them" if type_ is None else expected
-        raise UsageError(explain(wrong, expected, f"correct it, or {what}= of the stream")) from error

@@ -9,7 +9,9 @@ from fluvial.dsl import (
     Batch,
     Cache,
     ClockTimers,
+    Collector,
     Context,
+    Envelope,
     KeyedProcessor,
     KeyedStream,
     ListState,
@@ -17,8 +19,10 @@ from fluvial.dsl import (
     Message,
     Pipeline,
     Retry,
+    StreamTask,
     Tag,
     Tagged,
+    TaskCoordinator,
     Timer,
     ValueState,
     after,
@@ -82,6 +86,19 @@ class Quiet(KeyedProcessor[str, Order, str]):
 
     def on_timer(self, timer: Timer, context: Context[str]) -> Iterable[str]:
         return [f"{context.key}: {timer.name}"]
+
+
+class Refunds(StreamTask[str, Payment, str]):
+    """A stream task with a state by key."""
+
+    paid = ValueState(int, 0)
+
+    def process(
+        self, envelope: Envelope[str, Payment], collector: Collector[str], coordinator: TaskCoordinator
+    ) -> None:
+        self.paid.value += 1
+        collector.send(f"{envelope.key}: {self.paid.value}")
+        coordinator.commit()
 
 
 class Ledger:
@@ -204,6 +221,7 @@ def _meetings(pipeline: Pipeline, orders: KeyedStream[str, Order]) -> None:
     quiet = once.process(Quiet(), id="quiet")
     quiet.send_to("quiet")
     quiet.tagged(Quiet.large).send_to("large")
+    pipeline.task(Refunds, payments, id="refunds").send_to("refunds")
 
 
 def _tables(pipeline: Pipeline, orders: KeyedStream[str, Order]) -> None:

@@ -6,6 +6,7 @@
 from mirror import Rows
 
 BEHAVIOUR_TESTS: Rows = {
+    "dsl/added_task.py": ("tests/dsl/test_stream_task.py",),
     "dsl/finite.py": ("tests/dsl/test_serde.py",),
     "dsl/keyed_state.py": ("tests/dsl/test_processor.py",),
     "dsl/operators/base.py": ("tests/dsl/operators/test_labels.py", "tests/planner/test_state_schema.py"),
@@ -22,8 +23,10 @@ BEHAVIOUR_TESTS: Rows = {
     ),
     "dsl/operators/stateless.py": ("tests/dsl/operators/test_labels.py", "tests/planner/kinds/test_stateless.py"),
     "dsl/operators/table.py": ("tests/planner/kinds/test_table.py", "tests/runtime/kernel/kinds/test_table.py"),
+    "dsl/operators/task.py": ("tests/planner/kinds/test_task.py",),
     "dsl/operators/terminal.py": ("tests/dsl/operators/test_labels.py",),
     "dsl/operators/window.py": ("tests/plans/test_mistakes.py", "tests/dsl/test_keyed_stream.py"),
+    "dsl/side_output.py": ("tests/dsl/test_stream_task.py", "tests/dsl/test_keyed_stream.py"),
     "dsl/validation.py": ("tests/dsl/test_errors.py",),
     "planner/drawing/boxes.py": ("tests/drawings/test_draw.py", "tests/drawings/test_escaping.py"),
     "planner/drawing/dot.py": (
@@ -120,12 +123,18 @@ BEHAVIOUR_TESTS: Rows = {
     ),
     "runtime/kernel/kinds/process.py": ("tests/runtime/kernel/operators/test_processor.py",),
     "runtime/kernel/kinds/row.py": ("tests/runtime/kernel/test_error_hints.py", "tests/test_kinds.py"),
+    "runtime/kernel/kinds/task.py": ("tests/runtime/kernel/operators/test_stream_task.py",),
     "runtime/kernel/kinds/terminal.py": ("tests/runtime/kernel/compiler/test_bindings.py",),
     "runtime/kernel/kinds/writing.py": (
         "tests/runtime/kernel/code/test_stage_graph.py",
         "tests/runtime/kernel/operators/test_tables.py",
     ),
+    "runtime/kernel/message_places.py": ("tests/runtime/kernel/operators/test_stream_task.py",),
     "runtime/kernel/stateful_operator.py": ("tests/runtime/kernel/windows/test_tumbling.py",),
+    "runtime/kernel/task_requests.py": (
+        "tests/runtime/kernel/operators/test_stream_task.py",
+        "tests/runtime/local/test_task_votes.py",
+    ),
     "runtime/kernel/time/operator_watermarks.py": ("tests/runtime/kernel/time/test_watermarks.py",),
     "runtime/local/commit/changelog.py": (
         "tests/runtime/local/commit/test_changelog_commit.py",
@@ -285,6 +294,7 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/runtime/systems/log/test_segments.py",
         "tests/systems/test_publishing_contract.py",
     ),
+    "runtime/testing/encoded_inputs.py": ("tests/runtime/testing/test_driver.py",),
     "runtime/testing/completion_order.py": (
         "tests/runtime/testing/test_driver.py",
         "tests/operators/test_order_beside_calls.py",

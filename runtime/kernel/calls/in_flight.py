@@ -146,6 +146,8 @@ class InFlightTracker:
         self._queues: dict[str, InFlightQueue] = {}
         self._lines: dict[Any, Line] = {}
         self.waiting = 0
+        self.releasing: tuple[Any, ...] | None = None
+        """What identifies the message whose effects are being applied; None before the first one."""
 
     def __len__(self) -> int:
         return sum(len(queue) - queue.done for queue in self._queues.values())
@@ -253,7 +255,7 @@ class InFlightTracker:
             self._moved()
 
     def _release(self, message: InFlightMessage) -> None:
-        effects = message.effects
+        effects, self.releasing = message.effects, message.where
         if len(effects) > 1:
             # Changes of state come first: if one fails, no output is released.
             effects.sort(key=_is_output)

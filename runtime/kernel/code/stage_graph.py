@@ -36,6 +36,11 @@ class StageGraph:
         """Whether this is a table whose changes nothing follows: no watermark is needed there."""
         return self.operators[id].is_table and all(map(self.silent, self.followers[id]))
 
+    @property
+    def places(self) -> bool:
+        """Whether an operator is told where messages were read, and may ask something of the run."""
+        return any(operator.wants_place for operator in self.operators.values())
+
     def meets_time(self, operator: str) -> bool:
         """Whether what an operator emits reaches a border, state or an asynchronous call."""
         starts = (operator, *self._side_outputs(operator))

@@ -34,6 +34,8 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
         "now": watermarks.now,
         "paused": watermarks.paused,
         "upto": environment.counts.upto,
+        "at": environment.places.index,
+        "asked": environment.requests.asked,
         "next_fire": watermarks.next_fire,
         "emitted": environment.counts.emitted,
         "producer": environment.producer,

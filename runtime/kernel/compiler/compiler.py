@@ -122,9 +122,14 @@ class Compiler:
         where = f"failed_{number}({index}, error)"
         opened = f"in_flight = open_{number}(i, w)"
         names = Variables(value="v0", of=stage_input.writer)
+        tells_place = self.graph.places and not path.tracked
+        if tells_place:
+            text.add(depth, f"at[0] = {index}")
         self.dispatch(path, list(stage_input.readers), names, depth, where, opened)
         if stage_input.clock == "source":
             self._advance(number, stage_input, index)
+        if tells_place:
+            self._stop_if("asked[0]", 3, f"{index} + 1")
         if stage_input.clock == "source" and not self.graph.exact:
             text.add(2, f"advance_{number}(w)")
         for id in counted:
@@ -215,7 +220,10 @@ class Compiler:
 
     def _stop_if_paused(self, depth: int, upto: str) -> None:
         """Stop reading where a firing has paused; `upto` is the index behind the last message that was processed."""
-        self.text.add(depth, "if paused[0]:")
+        self._stop_if("paused[0]", depth, upto)
+
+    def _stop_if(self, condition: str, depth: int, upto: str) -> None:
+        self.text.add(depth, f"if {condition}:")
         self.text.add(depth + 1, f"upto[0] = {upto}")
         self.text.add(depth + 1, "break")
 

@@ -148,6 +148,8 @@ def after_firing(writer: CodeWriter, id: str) -> None:
     path = writer.path(id, watermark)
     text.add(1, f"def after_{number}(k, v, t, h):")
     text.add(2, f"emitted[{number}] += 1", id)
+    if graph.places:
+        text.add(2, "at[0] = -1")
     # The watermark waits for the messages in flight behind a processor, whichever of its outputs they belong to.
     origin = graph.side_of.get(id, id)
     opened = f"in_flight = open_firing({origin!r}, k, v, t, {watermark})"

@@ -1,15 +1,14 @@
 """A processor in one task: the user's code, with state and timers by key."""
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
 
-from ....dsl.keyed_state import put_to_work, used_outside
+from ....dsl.keyed_state import HoldsStates, put_to_work, used_outside
 from ....dsl.message import Headers, Message
-from ....dsl.processor import KeyedProcessor, Tagged, Timer, answers_timers, clock_of, states_of, tags_of
+from ....dsl.processor import Tagged, Timer, clock_of, states_of, tags_of
 from ...process.interruptions import INTERRUPTIONS
 from ..state_backend import Change, StateBackend
 from ..state_cache import WriteBackCache
@@ -31,6 +30,10 @@ EmitMessage = Callable[[bytes, Any, int, Headers], None]
 class ProcessContext:
     """The environment of a processor.
 
+    `handler` is the object of the user's that messages are handed to, which this task alone has: its class declares
+    states and side outputs. `on_message` and `on_timer` hand it a message or a timer; if `answered` it has timers.
+    `at_end` is called at an end of input, once per run, behind the timers.
+
     `emit` passes on outputs, and `fail` takes the error of a timer. `clock` returns the processing time, and
     `clock_fired` is the processing time up to which clock timers have fired. `run` identifies a run to the end of
     input: restarted, it has the same id. For the rest see `WindowContext`.
@@ -40,7 +43,10 @@ class ProcessContext:
     backend: StateBackend
     empty: bool
     watermark: int
-    processor: KeyedProcessor[Any, Any, Any]
+    handler: HoldsStates
+    on_message: Callable[[Any, Any], Any]
+    on_timer: Callable[[Any, Any], Any]
+    answered: bool
     decode_key: Callable[[bytes], Any]
     emit: EmitMessage
     fail: Callable[[bytes, Timer, int, BaseException], None]
@@ -50,6 +56,7 @@ class ProcessContext:
     clock: Callable[[], int]
     clock_fired: int
     run: str
+    at_end: Callable[[], None] | None = None
 
 
 class CallContext:
@@ -132,28 +139,30 @@ class BoundTimers:
 
 
 class ProcessOperator:
-    """A processor in one task: a copy of the user's, with states and timers of its own.
+    """A processor in one task, with states and timers of its own.
 
-    `sides` pass on the outputs under each tag. Outputs of a tag that nothing reads are dropped.
+    Outputs of a tag that nothing reads are dropped.
     """
 
     def __init__(self, context: ProcessContext) -> None:
         self._context = context
-        self._passed = context.watermark
+        self.passed = context.watermark
+        """The watermark up to which all has fired."""
         self._next_due = END
         self._ended = False
-        self.sides: dict[str, EmitMessage] = {}
-        self._scope = KeyScope()
+        self._sides: dict[str, EmitMessage] = {}
+        self.scope = KeyScope()
+        """The key of the present call, and the time of what it reads and writes."""
         namespace = StateNamespace(
-            context.id, context.backend, context.empty, self._schedule, context.watermark, self._scope
+            context.id, context.backend, context.empty, self._schedule, context.watermark, self.scope
         )
-        self._processor = copy.copy(context.processor)
+        self._processor = context.handler
         self._states: dict[str, BoundState] = {
             name: bound_state(state, namespace) for name, state in states_of(self._processor).items()
         }
         put_to_work(self._processor, self._states)
         self._tags = {*tags_of(self._processor)}
-        answered = answers_timers(self._processor)
+        answered = context.answered
         self._timers = BoundTimers(namespace, "wa", answered=answered)
         self._clock_timers: BoundTimers | None = None
         self._firing, self._clock_firing = PausableFiring(), PausableFiring()
@@ -173,7 +182,9 @@ class ProcessOperator:
         self._set_at_end = namespace.permanent("n", "", MsgpackCodec(str))
         timers = [entries for one in self._all_timers for entries in (one.times, one.far_timers)]
         self._entries = [*state_entries, *timers, self._last_end, self._set_at_end]
-        self._run = self._runner()
+        self.run = self._runner()
+        """Calls a function with what it is given and a context, for a key, its name, a timestamp and a watermark.
+        Returns its outputs; changes of state count once it has returned."""
         self.add = self._adder()
 
     def _schedule(self, time: int) -> None:
@@ -182,8 +193,8 @@ class ProcessOperator:
 
     def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
         """The function that processes a message. It is a closure over locals, since it runs for each message."""
-        scope, timers, decode_key = self._scope, self._timers, self._context.decode_key
-        on_message, run, emit = self._processor.on_message, self._run, self._emit
+        scope, timers, decode_key = self.scope, self._timers, self._context.decode_key
+        on_message, run, emit = self._context.on_message, self.run, self.emit
         read_clock = None if self._clock_timers is None else self._read_clock
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
@@ -191,8 +202,8 @@ class ProcessOperator:
                 scope.undo_log = None
                 raise keyless()
             # After a restart a message can be read again after its input has ended.
-            if not self._passed <= watermark < END:
-                watermark = self._passed
+            if not self.passed <= watermark < END:
+                watermark = self.passed
             name = decode_key(key)
             timers.reached = watermark
             if read_clock is not None:
@@ -212,7 +223,7 @@ class ProcessOperator:
     def _runner(self) -> Callable[[Callable[[Any, Any], Any], Any, bytes, Any, int, int], Sequence[Any]]:
         """The function that calls a method of the processor, and returns its outputs. Changes of state are applied once
         the method has returned; if it raises, there are none."""
-        context, scope, timers, outputs_of = self._call_context, self._scope, self._timers, self._outputs_of
+        context, scope, timers, outputs_of = self._call_context, self.scope, self._timers, self._outputs_of
         touched = scope.touched
 
         def run(
@@ -246,18 +257,23 @@ class ProcessOperator:
                 raise TypeError(f"{one.tag!r} is no tag of {type(self._processor).__name__}, which has {known}")
         return outputs
 
-    def _emit(self, key: bytes, outputs: Sequence[Any], timestamp: int, headers: Headers) -> None:
+    def emit(self, key: bytes, outputs: Sequence[Any], timestamp: int, headers: Headers) -> None:
+        """Pass on the outputs of a call, each where its tag says."""
         emit = self._context.emit
         for one in outputs:
             if one.__class__ is not Tagged:
                 emit(key, one, timestamp, headers)
-            elif (emit_aside := self.sides.get(one.tag.name)) is not None:
+            elif (emit_aside := self._sides.get(one.tag.name)) is not None:
                 emit_aside(key, one.value, timestamp, headers)
+
+    def attach_side(self, tag: str, emit: EmitMessage) -> None:
+        """Pass on by `emit` what is emitted under a tag."""
+        self._sides[tag] = emit
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - any entry
         """Begin to note changes, and return a function that takes them back."""
         # A timer that was set stays: it fires without effect.
-        return self._scope.begin_undo_log()
+        return self.scope.begin_undo_log()
 
     def advance(self, watermark: int) -> bool:
         """Fire the timers that are due, earliest first, and delete expired state."""
@@ -265,7 +281,7 @@ class ProcessOperator:
             return self._firing.run(self._fire_at_end)
         if watermark >= self._next_due and not self._firing.run(lambda: self._fire_due(watermark)):
             return False
-        self._passed = max(self._passed, watermark)
+        self.passed = max(self.passed, watermark)
         return True
 
     def _fire_due(self, watermark: int) -> Iterator[None]:
@@ -311,7 +327,7 @@ class ProcessOperator:
         self._ended, run = True, self._context.run
         if run and self._last_end.get(_RUN) == run:
             return
-        self._timers.reached = self._passed
+        self._timers.reached = self.passed
         self._read_clock()
         for timers in self._all_timers:
             # Hour by hour: all of them may be more than fit in memory.
@@ -328,6 +344,8 @@ class ProcessOperator:
                         yield
         for entry in [*self._set_at_end.keys()]:
             self._set_at_end.delete(entry)
+        if self._context.at_end is not None:
+            self._context.at_end()
         if run:
             self._last_end.put(_RUN, run)
 
@@ -347,20 +365,20 @@ class ProcessOperator:
         timers.times.delete(entry)
         # A timer in processing time leaves the watermark unchanged.
         clocked = timers is self._clock_timers
-        watermark = self._passed if clocked else now
-        self._scope.time = watermark if clocked or time < watermark else time
+        watermark = self.passed if clocked else now
+        self.scope.time = watermark if clocked or time < watermark else time
         if not clocked:
             self._context.firing(time)
         timer = Timer(name.decode(), time, "processing" if clocked else "event")
         try:
             at = self._context.decode_key(key)
-            outputs = self._run(self._processor.on_timer, timer, key, at, time, watermark)
+            outputs = self.run(self._context.on_timer, timer, key, at, time, watermark)
         except INTERRUPTIONS:
             raise
         except BaseException as error:
             self._context.fail(key, timer, time, error)
         else:
-            self._emit(key, outputs, time, ())
+            self.emit(key, outputs, time, ())
 
     def next_due(self) -> int:
         """The watermark at which the next timer is due or the next entry expires, in ms since epoch."""

@@ -201,6 +201,7 @@ def report_of(
     reporter: ProgressReporter,
     *,
     resumed: bool,
+    drained: bool = False,
 ) -> Report:
     """The report of a run after so many seconds, from the metrics of its tasks."""
     counts = total([reporter.left, *(task.counts for task in tasks)])
@@ -212,6 +213,7 @@ def report_of(
         restored=reporter.restored[0],
         restore_seconds=reporter.restored[1],
         resumed=resumed,
+        drained=drained,
         read=dict(counts.processed),
         written=dict(counts.written),
         late=dict(counts.late),

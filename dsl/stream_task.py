@@ -1,0 +1,210 @@
+"""Stream tasks: code of the user's that is handed each message of a task of the runtime, with the place where it was
+read, keeps state, and asks for commits and for the end of the run."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Generic, Literal, Protocol, TypeVar, overload
+
+from msgspec import Struct
+
+from .errors import PipelineError
+from .functions import check_call, is_asynchronous, is_generator
+from .keyed_state import HoldsStates
+from .message import Headers
+from .processor import Tag, check_attributes, clock_of
+from .validation import explain, millis, require
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+U = TypeVar("U")
+K_co = TypeVar("K_co", covariant=True)
+V_co = TypeVar("V_co", covariant=True)
+U_contra = TypeVar("U_contra", contravariant=True)
+
+Scope = Literal["task", "all"]
+"""Whom a request is for: the task that makes it, or all tasks of its container."""
+
+HOOKS = ("init", "window", "on_end_of_stream", "on_drain", "close")
+"""The methods that a stream task may have besides `process`."""
+_OF_THE_TASK = ("window", "on_end_of_stream", "on_drain")
+"""Those that are called for the whole task, with no key at hand."""
+
+
+class Envelope(Struct, Generic[K_co, V_co], frozen=True, gc=False):
+    """A message with the place where it was read.
+
+    `key` is the decoded key of a keyed stream, else the key's bytes, or None; `timestamp` is its event time in ms since
+    epoch. `input` tells which of the `inputs=` of the task it is of, from 0. `stream`, `partition` and `offset` are
+    None for what an operator before the task has made, such as a pane; on Spark partition and offset always are, for
+    a message comes there through a shuffle.
+
+    >>> Envelope("ann", "/home", 1_700_000_000_000, stream="clicks", partition=0, offset=17).offset
+    17
+    """
+
+    key: K_co
+    value: V_co
+    timestamp: int
+    headers: Headers = ()
+    input: int = 0
+    stream: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+
+class Collector(Protocol[U_contra]):
+    """Where a stream task sends what it emits. All of it leaves together with the changes of state of the message, or,
+    if the message fails, nothing of it.
+
+    >>> def shout(envelope: Envelope[str, str], collector: Collector[str]) -> None:
+    ...     collector.send(envelope.value.upper())
+    """
+
+    @overload
+    def send(self, value: U_contra, /) -> None: ...
+    @overload
+    def send(self, value: T, /, *, to: Tag[T]) -> None: ...
+    def send(self, value: Any, /, *, to: Tag[Any] | None = None) -> None:
+        """Emit a value with the key, timestamp and headers of the message at hand; with `to=` by the side output of a
+        tag of the class. In `window`, and at an end, it has no key and no headers, and the time of the call."""
+        ...
+
+
+class TaskCoordinator(Protocol):
+    """Takes what a stream task asks of the run. A request counts once the message that made it has landed, and all
+    before it in its partition; that of a message which fails counts for nothing. Not on Spark.
+
+    >>> def end_of(day: str, coordinator: TaskCoordinator) -> None:
+    ...     coordinator.commit("all")
+    ...     coordinator.shutdown()
+    """
+
+    def commit(self, scope: Scope = "task") -> None:
+        """Ask for a commit soon, of this task or of all tasks of its container. It has the message that asks."""
+        ...
+
+    def shutdown(self, scope: Scope = "task") -> None:
+        """Vote for the end of the run in this container, which ends once each of its stream tasks has voted; or with
+        "all" end it at once. It is a clean end: commits that were asked for come first, what is in flight lands, and
+        all tasks commit."""
+        ...
+
+
+class TaskContext(Struct, frozen=True):
+    """Which task of the run it is: its `name`, such as "clicks/0", and the number of the partition that it reads.
+
+    >>> TaskContext("clicks/0", 0).name
+    'clicks/0'
+    """
+
+    name: str
+    partition: int
+
+
+class StreamTask(HoldsStates, Generic[K, V, U]):
+    """What handles messages one at a time: keys of type K, values of type V in, of type U out.
+
+    Each task of the run makes one of its own, by the factory that `Pipeline.task` was given. A subclass says what it
+    keeps as attributes of the class (`ValueState`, `ListState`, `MapState`), and where it emits besides (`Tag`). Under
+    `state="key"` these are the states of the key at hand; under `state="task"` they are of the whole task. If a method
+    raises, nothing of that call stays: no state, no output, no request.
+
+    Besides `process` a class may have these methods. They are never called while another one runs.
+
+    - `init(self, context)`: before the first message, with the `TaskContext`
+    - `window(self, collector, coordinator)`: each `window=` of the clock
+    - `on_end_of_stream(self, collector, coordinator)`: once all inputs of the task have ended; a commit follows
+    - `on_drain(self, collector, coordinator)`: in its place, where the run ends since it was told to drain
+    - `close(self)`: as the task ends, unless its process dies
+
+    >>> class Chunks(StreamTask[bytes | None, str, str]):
+    ...     words = ListState(str)
+    ...     def process(
+    ...         self, envelope: Envelope[bytes | None, str], collector: Collector[str], coordinator: TaskCoordinator
+    ...     ) -> None:
+    ...         self.words.append(envelope.value)
+    ...         if len(self.words) == 2:
+    ...             collector.send(" ".join(self.words))
+    ...             self.words.clear()
+    ...             coordinator.commit()
+    >>> pipeline = Pipeline("chunks")
+    >>> pipeline.task(Chunks, pipeline.stream("words", value=str), id="chunks").send_to("chunks")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     for word in ("to", "be", "or"):
+    ...         driver.send("words", word)
+    ...     [message.value for message in driver.read("chunks")]
+    ['to be']
+
+    Source: Apache Samza's low-level task API.
+    """
+
+    def process(self, envelope: Envelope[K, V], collector: Collector[U], coordinator: TaskCoordinator) -> None:
+        """Handle a message."""
+        raise NotImplementedError
+
+
+def hooks_of(task: StreamTask[Any, Any, Any]) -> tuple[str, ...]:
+    """The methods besides `process` that a stream task has."""
+    return tuple(name for name in HOOKS if callable(getattr(task, name, None)))
+
+
+def checked_task(what: str, factory: Any) -> StreamTask[Any, Any, Any]:
+    """A stream task that a factory makes, refused unless it can be put to work."""
+    remedy = "pass the class, or a function without arguments that makes one"
+    require(callable(factory), PipelineError, f"{what} got {factory!r}", "a factory of StreamTasks", remedy)
+    check_call(what, factory)
+    task = factory()
+    name = type(task).__name__
+    remedy = "write class Mine(StreamTask[str, int, int]) with process"
+    wrong = f"{what}: the factory made {task!r}"
+    require(isinstance(task, StreamTask), PipelineError, wrong, "a StreamTask", remedy)
+    remedy = "write def process(self, envelope, collector, coordinator)"
+    has_process = type(task).process is not StreamTask.process
+    require(has_process, PipelineError, f"{what}: {name} has no process", "a method process", remedy)
+    _check_methods(what, task)
+    check_attributes(what, task)
+    clock = clock_of(task)
+    remedy = "write a method window, and window=timedelta(...); or use process, whose class may have timers"
+    wrong = f"{what}: {name}.{clock} is a ClockTimers"
+    require(clock is None, PipelineError, wrong, "a StreamTask without timers", remedy)
+    checked: StreamTask[Any, Any, Any] = task
+    return checked
+
+
+def _check_methods(what: str, task: Any) -> None:
+    takes: dict[str, tuple[str, ...]] = dict.fromkeys(_OF_THE_TASK, ("collector", "coordinator"))
+    takes |= {"process": ("envelope", "collector", "coordinator"), "init": ("context",), "close": ()}
+    for name in ("process", *hooks_of(task)):
+        method = getattr(task, name)
+        wrong, remedy = f"{what}: {type(task).__name__}.{name}", "send values with collector.send(value)"
+        require(not is_generator(method), PipelineError, f"{wrong} is a generator", "a plain function", remedy)
+        remedy = "make calls with async_flat_map, before or behind"
+        require(not is_asynchronous(method), PipelineError, f"{wrong} is asynchronous", "a plain function", remedy)
+        check_call(f"{what}: {name}", method, *takes[name], of="a method")
+
+
+def check_window(what: str, task: StreamTask[Any, Any, Any], window: timedelta | None) -> int | None:
+    """The time between two calls of `window`, in ms. Refused where the class has no such method, or no time stands."""
+    name = type(task).__name__
+    ticks = "window" in hooks_of(task)
+    if window is None:
+        wrong, remedy = f"{what}: {name} has a method window, and no time is given", "write window=timedelta(...)"
+        require(not ticks, PipelineError, wrong, "the time between two calls", remedy)
+        return None
+    remedy = "write def window(self, collector, coordinator), or leave out window="
+    require(ticks, PipelineError, f"{what}: window= and {name}, which has no method window", "a method window", remedy)
+    return millis(f"{what}: window", window, least=1)
+
+
+def check_by_key(what: str, task: StreamTask[Any, Any, Any]) -> None:
+    """Refuse methods of the whole task where state is by key: they would have no key at hand."""
+    for name in hooks_of(task):
+        if name in _OF_THE_TASK:
+            wrong = f'{what}: {type(task).__name__}.{name} with state="key", and no key is at hand there'
+            remedy = 'write state="task"; or use process, whose timers are by key'
+            raise PipelineError(explain(wrong, "process, init and close alone", remedy))
+
+
+Factory = Callable[[], StreamTask[K, V, U]]
+"""Makes a stream task: a class, or a function without arguments."""
