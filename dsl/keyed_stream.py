@@ -104,9 +104,11 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         retry: Retry | None = None,
         resource: Resource[Any] | None = None,
         batch: Batch | None = None,
+        journal: bool = False,
+        result: TypeForm[Any] | Serde[Any] | None = None,
     ) -> "KeyedStream[K, Any]":
         """Turn each value into the values of `await fn(value)`, as on a `MessageStream`; the key stays."""
-        rules = CallRules(max_in_flight, order, timeout, retry, resource, batch)
+        rules = CallRules(max_in_flight, order, timeout, retry, resource, batch, journal, result)
         return KeyedStream(self._graph, self._async(fn, id, rules))
 
     @overload

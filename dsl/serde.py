@@ -323,14 +323,14 @@ def source_key_serde(type_: Any) -> Serde[Any]:
     return Serde("int", int, _int_key, _decode_foreign_int, layout=_OURS) if type_ is int else key_serde(type_)
 
 
-def checked_value(what: str, value: Any) -> Any:
-    """A value type or Serde as given, refused unless values of it can be decoded."""
+def checked_value(what: str, value: Any, option: str = "value") -> Any:
+    """A value type or Serde as given, as `option`, refused unless values of it can be decoded."""
     try:
         if value is None:
             raise TypeError("it is no type")
         value_serde(value)
     except (TypeError, NotImplementedError) as error:
-        wrong = f"{what}: value={type_name(value)} cannot be decoded: {error}"
+        wrong = f"{what}: {option}={type_name(value)} cannot be decoded: {error}"
         expected = "a dataclass, Struct, TypedDict or builtin type, bytes, str, or a Serde"
         raise PipelineError(explain(wrong, expected, DECODABLE)) from None
     return value

@@ -195,6 +195,8 @@ class MessageStream(Generic[V]):
         retry: Retry | None = None,
         resource: Resource[Any] | None = None,
         batch: Batch | None = None,
+        journal: bool = False,
+        result: TypeForm[Any] | Serde[Any] | None = None,
     ) -> "MessageStream[Any]":
         """Turn each value into the values of `await fn(value)`, with up to `max_in_flight` calls of a task at once.
 
@@ -210,6 +212,10 @@ class MessageStream(Generic[V]):
         With `resource=` the call is `fn(value, client)`: see `resource`. If `fn` is an object with `open` and `close`,
         or a method of one, that is opened in each process before the first call, and closed at the end.
 
+        With `journal=True` results are kept in a stream of the pipeline until the commit that counts their messages:
+        after a crash they are taken from there, and the call is not made again. `result` is the type or Serde of one
+        result; if it is left out, the function's annotation says it.
+
         >>> pipeline = Pipeline("priced")
         >>> async def price(item: str) -> list[int]:
         ...     await asyncio.sleep(30)  # a slow service
@@ -223,7 +229,7 @@ class MessageStream(Generic[V]):
 
         Source: Apache Samza, SEP-21 (async high-level API).
         """
-        rules = CallRules(max_in_flight, order, timeout, retry, resource, batch)
+        rules = CallRules(max_in_flight, order, timeout, retry, resource, batch, journal, result)
         return MessageStream(self._graph, self._async(fn, id, rules))
 
     def merge(self, *others: "MessageStream[V]") -> "MessageStream[V]":

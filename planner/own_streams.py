@@ -5,7 +5,8 @@ from ..dsl.errors import PlanError
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import LONGEST_NAME, explain
-from .stream_names import changelog, checkpoints, coordinator, dead_letters, handled_letters, heartbeats
+from .journals import keeps_journal
+from .stream_names import changelog, checkpoints, coordinator, dead_letters, handled_letters, heartbeats, journal
 from .validation import written_by
 
 
@@ -37,6 +38,8 @@ def _own_streams(pipeline: Pipeline) -> dict[str, tuple[str, Origin]]:
     for operator in pipeline.operators:
         if operator.role == "both":
             own[changelog(pipeline.name, operator.id)] = f"the changelog of {operator.label}", operator.origin
+        if keeps_journal(operator):
+            own[journal(pipeline.name, operator.id)] = f"the journal of {operator.label}", operator.origin
     return own
 
 

@@ -12,6 +12,7 @@ from . import validation
 from .annotation_checks import check_annotations
 from .flow import Flow, known_name
 from .grouping import check_grouping, grouping_of, not_broadcast, tasks_for
+from .journals import check_journals
 from .kinds import PLANNER_KINDS, OperatorState
 from .own_streams import check_own_streams
 from .partial_aggregates import combining_reader
@@ -61,6 +62,7 @@ def plan_on(pipeline: Pipeline, partitions: Mapping[str, int], settings: Setting
     validation.check_kinds(pipeline, known)
     check_annotations(pipeline, known)
     validation.check_tables(pipeline)
+    check_journals(pipeline, known)
     members = cut(pipeline)
     ids = [inputs_of(pipeline, stage)[0] for stage in members]
     validation.check_stage_names(pipeline, ids, "group_by", settings.group_by)

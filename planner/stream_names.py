@@ -35,6 +35,11 @@ def changelog(pipeline: str, operator: str) -> str:
     return f"{pipeline}-{operator}-changelog"
 
 
+def journal(pipeline: str, operator: str) -> str:
+    """The stream that keeps the results of an operator's calls until they are committed."""
+    return f"{pipeline}-{operator}-journal"
+
+
 def dead_letters(pipeline: str) -> str:
     """The stream of messages that failed."""
     return f"{pipeline}-dead-letters"

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-RemovedKind = Literal["state", "store", "changelog", "stream", "checkpoint", "query", "offset", "identity", "start"]
+RemovedKind = Literal[
+    "state", "store", "changelog", "journal", "stream", "checkpoint", "query", "offset", "identity", "start"
+]
 
 
 @dataclass(frozen=True, slots=True)

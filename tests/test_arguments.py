@@ -244,6 +244,8 @@ CASES: dict[str, Case] = {
         retry=dsl.Retry(),
         resource=None,
         batch=None,
+        journal=True,
+        result=str,
     ),
     "merge": on(words, MessageStream.merge, others=lambda it: it),
     "partition_by": on(words, MessageStream.partition_by, fn=plain, id="by", key_type=str, value=str, priority=1),
@@ -263,6 +265,8 @@ CASES: dict[str, Case] = {
         retry=dsl.Retry(),
         resource=None,
         batch=None,
+        journal=True,
+        result=str,
     ),
     "keyed.merge": on(keyed, Keyed.merge, others=lambda it: it),
     "window": on(

@@ -60,6 +60,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "runtime/test_output_routes.py": ("", SHORTER),
     "runtime/test_pipeline_letters.py": ("a replay that another one overtakes", ""),
     "runtime/test_pipeline_offsets.py": ("a crash at the write of the checkpoints", SHORTER),
+    "runtime/local/test_open_journals.py": ("", SHORTER),
     "runtime/test_pipeline_reset.py": ("", SHORTER),
     "spark_engine/test_clock.py": ("a crash after a batch is written", ""),
     "spark_engine/test_data_frames.py": ("tells when a stop has cancelled the jobs of Spark's that run", ""),

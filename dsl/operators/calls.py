@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
+from ..annotations import TypeForm
 from ..error_policy import Retry, checked_retry
 from ..errors import PipelineError
 from ..functions import asynchronous, gives_list_of_lists
 from ..remote_table import Batch, RemoteTable
 from ..resource import Resource, checked_resource, opened_with
-from ..validation import at_least_one, explain, millis, one_of, require
+from ..serde import Serde, checked_value
+from ..validation import at_least_one, explain, flag, millis, one_of, require
 
 Order = Literal["key", "input", "none"]
 
@@ -24,7 +26,8 @@ TIMEOUT = timedelta(minutes=1)
 class AsyncCall:
     """A call that an operator makes for each message, many at once, or with `batch` for several messages. `timeout` in
     ms; `table` is the remote table that the calls go to, None where the function is the user's. `resource` is what the
-    function is given besides."""
+    function is given besides. With `journal` results are kept until they are committed, so that no call is made twice;
+    `result` is their type or serde, None where the function's annotation says it."""
 
     fn: Callable[..., Awaitable[Any]]
     max_in_flight: int
@@ -34,6 +37,8 @@ class AsyncCall:
     table: RemoteTable[Any, Any] | None = None
     resource: Resource[Any] | None = None
     batch: Batch | None = None
+    journal: bool = False
+    result: Any = None
 
     @property
     def opens(self) -> tuple[Any, ...]:
@@ -57,6 +62,8 @@ class CallRules:
     retry: Retry | None
     resource: Resource[Any] | None
     batch: Batch | None
+    journal: bool
+    result: TypeForm[Any] | Serde[Any] | None
 
 
 class CallOptions(TypedDict, total=False):
@@ -66,6 +73,8 @@ class CallOptions(TypedDict, total=False):
     order: Order
     timeout: timedelta
     retry: Retry | None
+    journal: bool
+    result: TypeForm[Any] | Serde[Any] | None
 
 
 def checked_call(what: str, fn: Any, given: CallRules) -> AsyncCall:
@@ -81,7 +90,26 @@ def checked_call(what: str, fn: Any, given: CallRules) -> AsyncCall:
     one_of(f"{what}: order", order, get_args(Order))
     checked_retry(what, retry)
     wait = millis(f"{what}: timeout", timeout, least=1)
-    return AsyncCall(fn=fn, max_in_flight=limit, order=order, timeout=wait, retry=retry, resource=resource, batch=batch)
+    return AsyncCall(
+        fn=fn,
+        max_in_flight=limit,
+        order=order,
+        timeout=wait,
+        retry=retry,
+        resource=resource,
+        batch=batch,
+        journal=flag(f"{what}: journal", given.journal),
+        result=_checked_result(what, given),
+    )
+
+
+def _checked_result(what: str, given: CallRules) -> Any:
+    """The type or serde of what is kept in the journal, as given."""
+    if given.result is None:
+        return None
+    remedy = "write journal=True too, or annotate what the function returns"
+    require(given.journal, PipelineError, f"{what}: result= without journal=True", "a journal that keeps them", remedy)
+    return checked_value(what, given.result, "result")
 
 
 def _checked_batch(what: str, batch: Batch | None, limit: int) -> Batch | None:

@@ -17,6 +17,8 @@ from .row import PlannerKind
 
 def _of_awaited_items(operator: ops.AsyncFlatMap, inputs: list[Flow]) -> Flow:
     """The items of what the function's call gives when it is awaited."""
+    if operator.call.result is not None:
+        return Flow(inputs[0].key, operator.call.result)
     gives = _awaited(returned(operator.call.fn))
     return Flow(inputs[0].key, element_type(gives if operator.call.batch is None else _without_errors(gives)))
 
@@ -57,6 +59,8 @@ def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
         options["batch"] = f"{plural(call.batch.size, 'message')}, {duration(call.batch.delay_ms)}"
     if call.resource is not None:
         options["resource"] = call.resource.name
+    if call.journal:
+        options["journal"] = "results are kept until they are committed"
     return options
 
 

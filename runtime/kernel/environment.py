@@ -1,9 +1,10 @@
 """The environment of the compiled code of a task: watermarks, state, calls, outputs, counts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ...dsl.operators import Operator
+from .calls.call_journal import KeptResults
 from .calls.in_flight import InFlightTracker
 from .calls.task_calls import Pool
 from .code.program import Program
@@ -45,7 +46,7 @@ class StageEnvironment:
     `places` tells where the message at hand was read, `requests` takes what stream tasks ask of the run, and
     `drained[0]` says that the run was told to drain. `closers` are called at the end, each of an operator.
     `clock_fired` is the processing time up to which the clock timers of each processor have fired. `run` is the id of
-    the run.
+    the run. `journals` keep the results of calls, by operator.
     """
 
     program: Program
@@ -74,6 +75,7 @@ class StageEnvironment:
     drained: list[bool]
     clock_users: list[str] = field(default_factory=list)
     closers: list[tuple[Operator, Callable[[], None]]] = field(default_factory=list)
+    journals: Mapping[str, KeptResults] = field(default_factory=dict)
 
     def node_in(self, operator: str) -> int:
         """The watermark node that decides whether a message of this input is late."""

@@ -8,6 +8,7 @@ from typing import Any
 from ...dsl.message import Record
 from ...planner.stream_names import growth_name
 from ...planner.task_assignment import StageTasks
+from .calls.call_journal import KeptResults
 from .calls.in_flight import InFlightTracker
 from .calls.pools import pool_of
 from .calls.task_calls import Pool, TaskCalls
@@ -40,6 +41,9 @@ from .windows.grown_lateness import Lateness
 
 _log = logging.getLogger(__name__)
 
+NO_JOURNALS: Mapping[str, KeptResults] = {}
+"""Calls whose results nobody keeps."""
+
 
 def _every(_: object) -> bool:
     return True
@@ -68,7 +72,7 @@ class StageTask:
     `OutputBuffer`. A run that `catches_up` ends without an end of input. With `keeps_at_end` windows that fire at an
     end of input stay for a later run. A long firing pauses where the engine is `full`, and for its `turns`: see
     `FiringPauses`. An engine that `takes_requests` heeds the `requests` of stream tasks; `drained[0]` tells these that
-    the run was told to drain.
+    the run was told to drain. `journals` keep the results of calls, by operator.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class StageTask:
         full: Callable[[], bool] = _never,
         turns: bool = False,
         takes_requests: bool = False,
+        journals: Mapping[str, KeptResults] = NO_JOURNALS,
     ) -> None:
         position, producers = position or Position(), producers or {}
         graph, asynchronous = program.graph, program.asynchronous
@@ -116,7 +121,7 @@ class StageTask:
         )
         self.state = TaskState(graph.operators, self.stateful, reads)
         self._pauses = self._pauses_where(full, turns=turns)
-        self._bucket = bucket
+        self._bucket, self._journals = bucket, journals
         self._environment = self._environment_of(position, reads, make_pool, empty, producer, run, keeps_at_end)
         self._reads = bind(self._environment)
         self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
@@ -166,6 +171,7 @@ class StageTask:
             places=MessagePlaces(self.failures, self.tracker, self.program.without_offsets),
             requests=self.requests,
             drained=self.drained,
+            journals=self._journals,
         )
 
     def close(self) -> None:

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ...planner.task_assignment import TaskId, is_whole, task_name
 from ..kernel.key_buckets import folded, key_buckets
 from ..systems.contract import RecordBatch, StreamPartition
-from .checkpoints.checkpoint import Checkpoints
+from .checkpoints.checkpoint import Checkpoint, Checkpoints
 from .observe.input_counts import InputCounts
 from .task import LocalTask
+
+OffsetIn = Callable[[Checkpoint], int | None]
+"""Returns the offset of a partition in the checkpoint of a task that reads it; None if it has none."""
 
 
 class ContainerInputs:
@@ -32,6 +35,10 @@ class ContainerInputs:
         for task in tasks:
             for partition in task.queues.positions:
                 self._tasks.setdefault(partition, []).append(task)
+        self._journals: dict[StreamPartition, tuple[str, list[LocalTask]]] = {}
+        for task in tasks:
+            for operator, journal in task.journals.items():
+                self._journals.setdefault(journal.place, (operator, []))[1].append(task)
         self._checks = {place: check for task in tasks for place, check in task.key_checks.items()}
         self._whole = {place: _is_whole(own, ()) for place, own in self._tasks.items()}
         self._committed: Checkpoints = {}
@@ -67,20 +74,28 @@ class ContainerInputs:
         return bool(reading) and all(task.queues.has_room(stream) for task in reading)
 
     def trimmable(self, committed: Callable[[], Checkpoints]) -> dict[StreamPartition, int]:
-        """The offsets of intermediate streams before which no task reads a record again. `committed` returns the
-        checkpoints of all tasks. Those of other containers count one trim later: their stores are synced by then."""
+        """The offsets of intermediate streams and journals before which no task reads a record again. `committed`
+        returns the checkpoints of all tasks. Those of other containers count one trim later: their stores are synced by
+        then."""
         own: dict[StreamPartition, list[int]] = {}
         for task in dict.fromkeys(task for tasks in self._tasks.values() for task in tasks):
             for partition, offset in task.trimmable_offsets().items():
                 own.setdefault(partition, []).append(offset)
         before, self._committed = self._committed, {} if all(self._whole.values()) else committed()
         offsets: dict[StreamPartition, int] = {}
-        for (stream, number), mine in own.items():
-            tasks = self._tasks[stream, number]
-            theirs = {} if self._whole[stream, number] else _others(before, tasks, stream)
+        for place, mine in own.items():
+            tasks, offset_in = self._readers(place)
+            theirs = {} if _is_whole(tasks, ()) else _others(before, tasks, offset_in)
             if len(mine) == len(tasks) and _is_whole(tasks, theirs):
-                offsets[stream, number] = min([*mine, *theirs.values()])
+                offsets[place] = min([*mine, *theirs.values()])
         return offsets
+
+    def _readers(self, place: StreamPartition) -> tuple[list[LocalTask], OffsetIn]:
+        """The tasks of this container that read a partition, and what returns the offset of it in a checkpoint."""
+        if place in self._journals:
+            operator, tasks = self._journals[place]
+            return tasks, lambda checkpoint: checkpoint.journals.get(operator)
+        return self._tasks[place], lambda checkpoint: checkpoint.offsets.get(place[0])
 
     def add(self, batch: RecordBatch) -> list[str]:
         """Queue a batch for the tasks of its partition. Returns their names. Raises PlanError for a key of a source
@@ -109,14 +124,14 @@ class ContainerInputs:
         return [parts[factor] for factor in factors]
 
 
-def _others(checkpoints: Checkpoints, own: Sequence[LocalTask], stream: str) -> dict[str, int]:
-    """The offsets of a stream up to which tasks of other containers have read the partition of these tasks."""
+def _others(checkpoints: Checkpoints, own: Sequence[LocalTask], offset_in: OffsetIn) -> dict[str, int]:
+    """The offsets up to which tasks of other containers have read the partition of these tasks."""
     ids = [TaskId.parse(task.name) for task in own]
-    others = {TaskId.parse(name): one.offsets for name, one in checkpoints.items()}
+    others = {TaskId.parse(name): offset_in(one) for name, one in checkpoints.items()}
     return {
-        id.name: offsets[stream]
-        for id, offsets in others.items()
-        if id[:2] == ids[0][:2] and stream in offsets and not any(id.shares_keys(mine) for mine in ids)
+        id.name: offset
+        for id, offset in others.items()
+        if id[:2] == ids[0][:2] and offset is not None and not any(id.shares_keys(mine) for mine in ids)
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from ...dsl.errors import UnsupportedError
 from ...dsl.validation import explain
+from ...planner.journals import journals_of
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..data_warnings.suspicious_times import SuspiciousTimes
@@ -51,6 +52,7 @@ from .handover.owners import owned_by, owners_of, unsettled
 from .handover.run_plan import half_changed, plan_of_run, refuse_half_changed
 from .handover.task_moves import task_moves
 from .input_growth import InputGrowth
+from .journals.writers import ProducedJournal
 from .observe.progress import ProgressReporter
 from .open_tasks import open_tasks
 from .rescaling import refuse_other_elasticity, rescale
@@ -346,15 +348,37 @@ def open_commits(
         if outputs is not None:
             outputs.learn(outputs_of(plan))
         return ChangelogCommit(
-            plan.name, system, producer, outputs=outputs, on_restore=on_restore, group_offsets=settings.group_offsets
+            plan.name,
+            system,
+            producer,
+            outputs=outputs,
+            on_restore=on_restore,
+            group_offsets=settings.group_offsets,
+            journal=_produced_journal(plan, system, stack),
         )
     publishing = cast("PublishingSystem", system)
     publisher = publishing.producer(guard.incarnation)
     stack.callback(publisher.close)
     streams = [stream for stream in plan.streams if stream.kind == "intermediate"]
     between = [(stream.name, partition) for stream in streams for partition in range(stream.partitions)]
+    between += [(one.stream, number) for one in journals_of(plan) for number in range(one.stage.tasks)]
     log = CommittedLog(plan, publishing, publisher, reset_command(plan, publishing, settings))
-    return TwoPhaseCommit(log, between, guard.other_publishers)
+    commits = TwoPhaseCommit(log, between, guard.other_publishers)
+    if commits.journal is not None:
+        stack.callback(commits.journal.close)
+    return commits
+
+
+def _produced_journal(plan: Plan, system: ProducingSystem, stack: ExitStack) -> ProducedJournal | None:
+    """The writer of journals, by a producer that connects while the container starts; `stack` closes it."""
+    streams = [one.stream for one in journals_of(plan)]
+    if not streams:
+        return None
+    producer = system.record_producer(streams=streams)
+    journal = ProducedJournal(producer)
+    stack.callback(journal.close)
+    producer.learn(streams)
+    return journal
 
 
 def _longest(plan: Plan, settings: Settings) -> timedelta:

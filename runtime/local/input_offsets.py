@@ -28,6 +28,7 @@ from .checkpoints.checkpoint import Checkpoint, Checkpoints, encode, write_check
 from .checkpoints.migration import number_of
 from .checkpoints.rescaled import plan_before
 from .holds import with_growths
+from .journals.removal import ends_of_journals
 from .stores.alignment import finish_move
 from .stores.store_keys import META, MOVED
 from .stores.task_stores import state_folder, task_folders
@@ -185,7 +186,7 @@ def changes_of(
     wall: Callable[[], int] = wall_clock,
 ) -> tuple[list[OffsetChange], dict[str, Checkpoint]]:
     """What changes where tasks get these offsets, and the `stored` checkpoints with them. What a checkpoint has besides
-    stays: state, watermarks, timers. `wall` returns ms since epoch.
+    stays: state, watermarks, timers; but no kept result of a call counts any more. `wall` returns ms since epoch.
 
     Raises SystemProblem for a stream that was deleted and created again, unless all of its partitions are set."""
     ids = _identities(plan, system, settings, stored, offsets)
@@ -201,7 +202,8 @@ def changes_of(
             # Another one of the same number is of a stage that had another name: the larger offset would count.
             for one in dict.fromkeys([task, *_holders(stored, task, name)]):
                 last = changed.get(one) or stored.get(one) or _new(plan, task)
-                changed[one] = _set(with_growths(last, [*places], until), name, stream, offset, ids.get(stream))
+                anew = structs.replace(last, journals=ends_of_journals(plan, system, one, last))
+                changed[one] = _set(with_growths(anew, [*places], until), name, stream, offset, ids.get(stream))
     return changes, changed
 
 

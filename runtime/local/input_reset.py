@@ -18,6 +18,7 @@ from ..systems.contract import ProducingSystem, System
 from .checkpoints.checkpoint import Checkpoint, checkpoints_in, write_checkpoints
 from .checkpoints.migration import read_before
 from .coordination.exclusion import no_containers
+from .journals.removal import ends_of_journals
 
 
 @contextmanager
@@ -56,6 +57,7 @@ def input_steps(
 
 def _forget(plan: Plan, system: System, task: str, stream: str, keep_offsets: bool) -> None:
     checkpoint = checkpoints_in(system, plan.name)[task]
+    checkpoint = structs.replace(checkpoint, journals=ends_of_journals(plan, system, task, checkpoint))
     write_checkpoints(system, plan.name, {task: _without(checkpoint, stream, keep_offsets)})
 
 

@@ -30,6 +30,7 @@ from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from .checkpoints.migration import migrate_checkpoints, read_before
 from .holds import with_growths
 from .input_queue import InputQueue, InputQueues
+from .open_journals import open_journals
 from .run_context import RunContext
 from .stores.store_closer import StoreCloser
 from .stores.task_stores import remove_others, store_for
@@ -129,7 +130,8 @@ class TaskOpener:
             bootstrapped = bootstrap_streams(self.run.plan) if first else frozenset()
             queues = InputQueues(_queues(setup, checkpoint, starts, ends, self.latest, bootstrapped, priorities))
             program = self.programs.of(setup.stage, split=setup.elasticity > 1)
-            opened.append(LocalTask(self.run, program, setup, checkpoint, queues))
+            journals = open_journals(self.run, self.system, setup, checkpoint, queues)
+            opened.append(LocalTask(self.run, program, setup, checkpoint, queues, journals))
         return opened
 
     def reopened(self, task: LocalTask) -> LocalTask:

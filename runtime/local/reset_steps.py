@@ -23,6 +23,7 @@ from ..systems.contract import ProducingSystem, PublishingSystem, System
 from .checkpoints.checkpoint import Checkpoints, checkpoints_in, write_checkpoints
 from .checkpoints.migration import without
 from .coordination.exclusion import no_containers
+from .journals.removal import empty, holds, journal_steps, journalled
 from .stores.alignment import CommittedLog, publish_pending
 from .stores.store_keys import prefix_of
 from .stores.task_stores import pipeline_folders, state_folder, task_folders
@@ -65,6 +66,7 @@ def stopped(plan: Plan, system: System, settings: Settings) -> Iterator[None]:
 
 def _check_operators(plan: Plan, stored: Checkpoints, operators: Sequence[str]) -> None:
     known = {store.operator for store in plan.stores}.union(*(checkpoint.states for checkpoint in stored.values()))
+    known |= journalled(plan, stored)
     for operator in operators:
         if operator not in known:
             wrong = f"no state of {operator!r} is kept by pipeline {plan.name!r}"
@@ -76,6 +78,8 @@ def _state_steps(
 ) -> list[ResetStep]:
     left = {task: without(checkpoint, operators) for task, checkpoint in stored.items()}
     changed = {task: now for task, now in left.items() if now != stored[task]}
+    with_journal = journalled(plan, stored).intersection(operators)
+    journals = journal_steps(plan, system, with_journal)
     if isinstance(system, ProducingSystem):
         # The next run creates the changelogs again, and empties the stores, which belong to the old ones.
         removals = _removed(system, [changelog(plan.name, operator) for operator in operators], "changelog")
@@ -83,16 +87,17 @@ def _state_steps(
             ResetStep("checkpoint", task, partial(write_checkpoints, system, plan.name, {task: now}))
             for task, now in changed.items()
         )
-        return [*removals, *writes]
+        return [*removals, *journals, *writes]
     if not changed:
-        return []
+        return journals
     # After this step the state does not count, whether or not it has been removed.
     steps = [ResetStep("checkpoint", ", ".join(changed), partial(write_checkpoints, system, plan.name, changed))]
     for task in changed:
-        mine = [operator for operator in operators if without(stored[task], [operator]) != stored[task]]
-        for folder in task_folders(plan, system, settings, task):
+        keeping = [operator for operator in operators if operator not in with_journal]
+        mine = [operator for operator in keeping if without(stored[task], [operator]) != stored[task]]
+        for folder in task_folders(plan, system, settings, task) if mine else ():
             steps.append(ResetStep("state", f"{', '.join(mine)} in {folder}", partial(_clear, folder, mine)))
-    return steps
+    return [*steps, *journals]
 
 
 def _all_steps(plan: Plan, system: System, settings: Settings, stored: Checkpoints) -> list[ResetStep]:
@@ -108,20 +113,10 @@ def _all_steps(plan: Plan, system: System, settings: Settings, stored: Checkpoin
         steps += _removed(system, [changelog(plan.name, operator) for operator in sorted(operators)], "changelog")
         steps += _removed(system, between, "stream")
     else:
-        steps += [ResetStep("stream", name, partial(_empty, system, name)) for name in between if _holds(system, name)]
+        steps += [ResetStep("stream", name, partial(empty, system, name)) for name in between if holds(system, name)]
+    steps += journal_steps(plan, system, journalled(plan, stored))
     # Checkpoints last: a reset that is cut off, and begun again, learns from them which changelogs there are.
     return [*steps, *(ResetStep("checkpoint", task, partial(_forget, plan, system, task)) for task in stored)]
-
-
-def _holds(system: System, stream: str) -> bool:
-    admin = system.admin()
-    return admin.partitions(stream) is not None and admin.starts(stream) != admin.ends(stream)
-
-
-def _empty(system: System, stream: str) -> None:
-    """Trim a stream to its end."""
-    with closing(system.producer()) as producer:
-        producer.trim({(stream, partition): end for partition, end in enumerate(system.admin().ends(stream))})
 
 
 def _removed(system: ProducingSystem, streams: Sequence[str], kind: RemovedKind) -> list[ResetStep]:

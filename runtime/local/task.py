@@ -9,7 +9,6 @@ from msgspec import structs
 
 from ...planner.plan import Plan
 from ...planner.state_schema import carried
-from ...planner.task_assignment import StageTasks, stages_of
 from ..kernel.calls.pools import pool_of
 from ..kernel.code.program import Program
 from ..kernel.stage import StageTask
@@ -20,11 +19,12 @@ from ..kernel.time.position import Position
 from ..output_routes import MOST_IN_SINKS
 from ..systems.contract import StreamPartition
 from ..systems.provisioning import tables_by_stream
-from .border_progress import BorderProgress
+from .border_progress import BorderProgress, writers_of
 from .checkpoints.checkpoint import Checkpoint, Hold, Owner
 from .commit.contract import Committed, TaskCommit
 from .holds import TaskHolds
 from .input_queue import InputQueue, InputQueues
+from .journals.task_journal import NO_JOURNALS, TaskJournal, journal_starts
 from .key_checks import key_checks
 from .output_router import Router
 from .run_context import RunContext
@@ -45,7 +45,13 @@ class LocalTask:
     """
 
     def __init__(
-        self, run: RunContext, program: Program, setup: TaskSetup, checkpoint: Checkpoint, queues: InputQueues
+        self,
+        run: RunContext,
+        program: Program,
+        setup: TaskSetup,
+        checkpoint: Checkpoint,
+        queues: InputQueues,
+        journals: Mapping[str, TaskJournal] = NO_JOURNALS,
     ) -> None:
         checkpoint = checkpoint.within(run.id)
         self.name = setup.name
@@ -53,10 +59,11 @@ class LocalTask:
         self.program = program
         self.queues = queues
         self.new = checkpoint.blank
+        self.journals = journals
         self._run = run
         self._last = checkpoint
         self._work = self._stage_task(checkpoint)
-        self.view = TaskView(setup, program, self._work, queues)
+        self.view = TaskView(setup, program, self._work, queues, journals)
         once = run.settings.guarantee == "exactly_once"
         self.drains = program.asynchronous and (bool(self._work.stateful) or once)
         self._cache = Size(run.settings.cached_entries, run.settings.cached_bytes)
@@ -64,8 +71,7 @@ class LocalTask:
         self._router = Router(run.plan, setup.stage, setup.number)
         self._staged = run.commits.staged_outputs()
         stage = run.plan.stage(setup.stage)
-        own = {store.operator: store.schema for store in run.plan.stores if store.stage == stage.id}
-        self._states = carried(checkpoint.states, own)
+        self._states = carried(checkpoint.states, setup.schemas)
         written = {name: run.border_schemas[name] for name in stage.outputs if name in run.border_schemas}
         self._border_schemas = checkpoint.borders | written
         self.changes_borders = self._border_schemas != checkpoint.borders
@@ -111,6 +117,7 @@ class LocalTask:
             accepts=lambda control: control.run == run.id,
             make_pool=partial(pool_of, sleep=run.sleep, gate=run.gate),
             takes_requests=True,
+            journals=self.journals,
         )
 
     def _control(self, watermark: int, ended: bool, idle: bool) -> ControlMessage:
@@ -325,7 +332,7 @@ class LocalTask:
             clock_fired=position.clock_fired,
             quiet_since=now.position.quiet_since | position.quiet_since,
         )
-        same = structs.replace(now, position=timeless, number=last.number) == last
+        same = structs.replace(now, position=timeless, number=last.number, journals=last.journals) == last
         if same and not (reported or self.leaves or self._router.unflushed or self._work.state.changed):
             return None
         self._router.flush()
@@ -351,6 +358,7 @@ class LocalTask:
             bootstrapping=self.queues.bootstraps,
             holds=self._kept_holds() | self.holds.known,
             input=self.setup.input,
+            journals=last.journals | journal_starts(self.journals, self.setup, offsets, self.view.watermark_of),
         )
 
     def _kept_holds(self) -> dict[str, Hold]:
@@ -367,14 +375,19 @@ class LocalTask:
         self._staged = result.staged_outputs
         self._last = result.checkpoint
         self._commits += 1
+        for journal in self.journals.values():
+            journal.committed()
         if self.setup.stateful:
             self._work.state.mark_committed(*self._cache)
 
     def trimmable_offsets(self) -> dict[StreamPartition, int]:
-        """The offsets of intermediate streams before which no record is read again, not even after a power cut."""
+        """The offsets of intermediate streams and journals before which no record is read again, not even after a power
+        cut."""
         kinds = {queue.name: self._run.plan.stream(queue.stream).kind for queue in self.queues}
         known = {name: self._last.offsets.get(name) for name, kind in kinds.items() if kind == "intermediate"}
         offsets = {self.setup.places[name]: offset for name, offset in known.items() if offset is not None}
+        starts = self._last.journals
+        offsets |= {journal.place: starts[id] for id, journal in self.journals.items() if id in starts}
         if offsets:
             # Else a power cut could leave the store behind these offsets, and it would need the records again.
             self.setup.store.sync()
@@ -384,10 +397,3 @@ class LocalTask:
         """The figures of this moment, with the offsets of the last commit beside those that were read since."""
         commits = CommitMetrics(self._commits, self._last.offsets, self._staged.size)
         return self.view.metrics(commits, self._router.written, self.busy_seconds)
-
-
-def writers_of(plan: Plan, stage: str) -> dict[str, StageTasks]:
-    """The tasks that write each intermediate stream that a stage reads."""
-    stages = stages_of(plan)
-    between = (plan.stream(name) for name in plan.stage(stage).inputs if plan.stream(name).kind == "intermediate")
-    return {stream.name: stages[plan.operator(stream.written_by[0]).stage] for stream in between}

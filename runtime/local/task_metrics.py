@@ -70,7 +70,8 @@ class TaskMetrics:
     `busy_seconds` is the time in which it processed messages, functions that block included. `in_flight` counts
     messages in flight, `calls` the asynchronous calls in flight, by operator, of `most_calls`. The other counts are of
     messages since the start of the task: those that each operator was `given`, those that were `late`, `failed`, or
-    had no key for a table, by operator; and those that were `written`, by stream or by sink.
+    had no key for a table, by operator; and those that were `written`, by stream or by sink. Of calls with a journal
+    those were `answered` whose results had been kept, and `kept` counts the others that have ended well.
     """
 
     name: str
@@ -89,6 +90,8 @@ class TaskMetrics:
     written: Mapping[str, int]
     commits: int
     staged_bytes: int
+    answered: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def processed(self) -> dict[str, int]:
@@ -111,6 +114,9 @@ def task_samples(plan: Plan, task: TaskMetrics, lags: Mapping[StreamPartition, i
     for id, calls in task.calls.items():
         yield Sample("calls_in_flight", calls, (*where, id))
         yield Sample("most_calls_in_flight", task.most_calls[id], (*where, id))
+    for id, answered in task.answered.items():
+        yield Sample("journal_answers", answered, (*where, id))
+        yield Sample("journal_entries", task.kept[id], (*where, id))
     yield from operator_samples(plan, where, task.given, task.late, task.failed, task.keyless)
     for stream, number in task.written.items():
         yield Sample("messages_written", number, (*where, stream))

@@ -9,6 +9,7 @@ from ..kernel.operators.tables import TableOperator
 from ..kernel.stage import StageTask
 from ..kernel.time.bounds import END
 from .input_queue import InputQueue, InputQueues
+from .journals.task_journal import TaskJournal
 from .task_metrics import CommitMetrics, InputMetrics, TaskMetrics
 from .task_setup import TaskSetup
 
@@ -26,8 +27,16 @@ class ClockSchedule:
 class TaskView:
     """Reads what a task holds, and changes nothing: whether it is done, watermarks, rows of tables, and counts."""
 
-    def __init__(self, setup: TaskSetup, program: Program, work: StageTask, queues: InputQueues) -> None:
+    def __init__(
+        self,
+        setup: TaskSetup,
+        program: Program,
+        work: StageTask,
+        queues: InputQueues,
+        journals: Mapping[str, TaskJournal],
+    ) -> None:
         self._setup = setup
+        self._journals = journals
         self._program = program
         self._work = work
         self._queues = queues
@@ -90,6 +99,8 @@ class TaskView:
             written=dict(written),
             commits=commits.number,
             staged_bytes=commits.staged_bytes,
+            answered={id: journal.answered for id, journal in self._journals.items()},
+            kept={id: journal.kept for id, journal in self._journals.items()},
         )
 
     def _input_metrics(

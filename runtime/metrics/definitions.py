@@ -84,6 +84,10 @@ METRICS: tuple[MetricDefinition, ...] = (
         "most_calls_in_flight", "gauge", _OPERATOR, _LOCAL, "Asynchronous calls that may be in flight at once."
     ),
     MetricDefinition(
+        "journal_answers", "counter", _OPERATOR, _LOCAL, "Calls that were not made, since a journal had their results."
+    ),
+    MetricDefinition("journal_entries", "counter", _OPERATOR, _LOCAL, "Calls whose results were written to a journal."),
+    MetricDefinition(
         "task_busy_seconds",
         "counter",
         _TASK,

@@ -8,6 +8,7 @@ import networkx as nx
 
 from ...dsl.stream_task import StreamTask, hooks_of
 from ...planner.grouping import BY_STREAM_PARTITION
+from ...planner.journals import journals_of
 from ...planner.kinds import PLANNER_KINDS
 from ...planner.plan import Plan
 from ..systems.provisioning import bootstrap_streams, input_priorities
@@ -121,8 +122,17 @@ def _between_calls(plan: Plan, system: str) -> Iterable[str]:
     return found
 
 
+def _journals(plan: Plan, _: str) -> Iterable[str]:
+    return [f"journal=True of {plan.pipeline.operator(one.operator).label}" for one in journals_of(plan)]
+
+
 _OUTPUT_KINDS = ("output", "late", "dead-letters")
 _LIMITATIONS = (
+    _Row(
+        "spark",
+        _journals,
+        "Spark runs a task again without what the attempt before has kept: calls would be made, and paid, again",
+    ),
     _Row("spark", _memory, "Spark's workers are other processes and cannot see it"),
     _Row(
         "spark",

@@ -17,9 +17,10 @@ from ..size_limit import SizeLimit
 StreamPartition = tuple[str, int]
 """A partition of a stream: (stream, partition number from 0)."""
 
-StreamUse = Literal["messages", "intermediate", "changelog", "checkpoints", "heartbeats"]
+StreamUse = Literal["messages", "intermediate", "changelog", "checkpoints", "heartbeats", "journal"]
 """What a stream is for. `messages` have unknown readers. Records of an `intermediate` stream are removed once its only
-reader has passed them. A `changelog` and `checkpoints` keep the last record of each key."""
+reader has passed them, those of a `journal` once the messages of their calls are committed. A `changelog` and
+`checkpoints` keep the last record of each key."""
 
 
 @dataclass(slots=True)

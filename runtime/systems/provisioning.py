@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from ...dsl.errors import PlanError
 from ...dsl.validation import explain
+from ...planner.journals import journals_of
 from ...planner.partition_counts import counts
 from ...planner.plan import Plan, StreamKind
 from ...planner.settings import Settings
@@ -13,13 +14,15 @@ from .contract import Admin, StreamPartition
 
 
 def make_streams(plan: Plan, admin: Admin, *, without: StreamKind | None = None) -> None:
-    """Create the streams that the plan writes, except those of kind `without`. Raises SystemProblem where one exists
-    with another partition count."""
+    """Create the streams that the plan writes, except those of kind `without`, and its journals. Raises SystemProblem
+    where one exists with another partition count."""
     for stream in plan.streams:
         if stream.kind not in ("source", without):
             admin.create(
                 stream.name, stream.partitions, "intermediate" if stream.kind == "intermediate" else "messages"
             )
+    for one in journals_of(plan):
+        admin.create(one.stream, one.stage.tasks, "journal")
 
 
 def refuse_other_counts(plan: Plan, settings: Settings) -> None:

@@ -21,7 +21,7 @@ from ...dsl.serde import key_serde, value_serde
 from ...dsl.validation import explain, millis, require
 from ...dsl.verb_calls import explained_object
 from ...planner.plan import Plan
-from ...planner.planner import plan
+from ...planner.planner import plan, plan_on
 from ...planner.settings import Settings
 from ...planner.stream_names import dead_letters
 from ...planner.validation import check_arguments
@@ -276,6 +276,8 @@ class PipelineDriver:
         self._open = stack = ExitStack()
         reset = reset_command(self.plan, self._system, self._settings)
         commits = TwoPhaseCommit(CommittedLog(self.plan, self._system, self._system.producer(), reset))
+        if commits.journal is not None:
+            stack.callback(commits.journal.drop)
         gate = None if self._gates is None else self._gates.wait
         run = RunContext(THIS_MACHINE.new_id(), self.plan, self._settings, commits, asyncio.sleep, gate)
         waiting = self._loop.run_waiting
@@ -309,7 +311,7 @@ class PipelineDriver:
         UsageError where tasks cannot be merged since calls are in flight."""
         self.commit()
         settings = structs.replace(self._settings, elasticity=elasticity)
-        now = plan(self.plan.pipeline, partitions=self._admin.streams(), settings=settings)
+        now = plan_on(self.plan.pipeline, self._admin.streams(), settings)
         self.crash()
         rescale(self.plan, now, self._system, settings, _refuse_calls)
         self.plan, self._settings = now, settings

@@ -164,6 +164,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/local/open_tasks.py": ("tests/runtime/local/test_engine.py", "tests/local_engine/test_bootstrap.py"),
     "runtime/local/start_steps.py": ("tests/runtime/test_pipeline_offsets.py",),
     "runtime/offsets_file.py": ("tests/runtime/test_pipeline_offsets.py",),
+    "runtime/local/journals/removal.py": ("tests/runtime/local/test_open_journals.py",),
     "runtime/local/reset_steps.py": (
         "tests/runtime/test_pipeline_reset.py",
         "tests/runtime/local/stores/test_alignment.py",

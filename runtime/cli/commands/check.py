@@ -13,6 +13,7 @@ from ....dsl.pipeline import Pipeline
 from ....dsl.serde import Serde, source_key_serde, type_name, value_serde
 from ....dsl.text import plural
 from ....planner.ends_of_input import DEPENDS, end_dependences
+from ....planner.journals import journals_of
 from ....planner.plan import Plan
 from ....planner.planner import plan_on
 from ....planner.settings import Settings
@@ -194,6 +195,7 @@ def _uses(plan: Plan, engine: EngineName) -> dict[str, tuple[str, StreamUse]]:
     }
     if engine == "local":
         uses |= {store.changelog: ("changelog", "changelog") for store in plan.stores}
+        uses |= {one.stream: ("journal", "journal") for one in journals_of(plan)}
         uses[checkpoints(plan.name)] = ("checkpoints", "checkpoints")
     return uses
 

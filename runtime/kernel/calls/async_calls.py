@@ -18,11 +18,12 @@ from ....dsl.errors import MessageError
 from ....dsl.operators import AsyncCall
 from ....planner.descriptions import duration
 from .call import Call
+from .call_journal import CallJournal, queues_for
 from .call_keys import keys_of, offer_keys, unnamed
 from .cancellation import GRACE_SECONDS, AbandonedCalls, as_error, is_retried, too_late
 from .in_flight import InFlightMessage
 from .loop_time import LoopTime, LoopTimer, loop_time
-from .ordered_queues import OrderedQueues, share_of
+from .ordered_queues import share_of
 from .retry_pauses import pause_seconds
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -121,7 +122,8 @@ class Deadlines:
 class CallPool:
     """The calls of one asynchronous operator in one task, or of an executor: at most `max_in_flight` run at once.
 
-    `deliver(call)` is called in the event loop for each call that has ended, in the operator's order.
+    `deliver(call)` is called in the event loop for each call that has ended, in the operator's order. A call that the
+    `journal` answers takes no place among those that run.
     """
 
     def __init__(
@@ -131,11 +133,12 @@ class CallPool:
         deliver: Callable[[Call], None],
         sleep: Sleep = asyncio.sleep,
         gate: Gate | None = None,
+        journal: CallJournal | None = None,
     ) -> None:
         self._fn: Callable[[Any], Awaitable[Iterable[Any]]] = call.fn
         self.most_in_flight = call.max_in_flight
         self._retry = call.retry or Retry(attempts=1)
-        self._queues = OrderedQueues(call.order, share_of(call.max_in_flight), self._queue, deliver)
+        self._queues = queues_for(call.order, share_of(call.max_in_flight), self._queue, deliver, journal)
         self._end = self._queues.end
         self.submit: Callable[[Call], None] = self._queues.submit
         """Queues a call."""

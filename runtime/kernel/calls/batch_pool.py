@@ -13,9 +13,10 @@ from ....dsl.remote_table import Batch
 from ....dsl.text import plural
 from .async_calls import CallPool, Gate, Sleep
 from .call import Call
+from .call_journal import CallJournal, queues_for
 from .cancellation import as_error
 from .in_flight import InFlightMessage
-from .ordered_queues import OrderedQueues, share_of
+from .ordered_queues import share_of
 
 
 class BatchPool:
@@ -33,6 +34,7 @@ class BatchPool:
         deliver: Callable[[Call], None],
         sleep: Sleep = asyncio.sleep,
         gate: Gate | None = None,
+        journal: CallJournal | None = None,
     ) -> None:
         batch = call.batch or Batch()
         self.most_in_flight = call.max_in_flight
@@ -41,7 +43,7 @@ class BatchPool:
         alone = replace(call, fn=_answers(call.fn), batch=None, order="none")
         self._calls = CallPool(operator, alone, self._ended, sleep, gate)
         share = max(batch.size, share_of(call.max_in_flight))
-        self._queues = OrderedQueues(call.order, share, self._wait, deliver)
+        self._queues = queues_for(call.order, share, self._wait, deliver, journal)
         self.submit: Callable[[Call], None] = self._queues.submit
         """Queues a message for a batch."""
         self._waiting: deque[Call] = deque()

@@ -74,7 +74,7 @@ def keys_of(call: Call | None, origin: Callable[[InFlightMessage], str]) -> list
     if call is None:
         raise _outside()
     calls: list[Call] = call.item if isinstance(call.item, list) else [call]
-    return [_digest(origin(one.item[2]), one.path) for one in calls]
+    return [digest(origin(one.item[2]), one.path) for one in calls]
 
 
 def _outside() -> UsageError:
@@ -83,7 +83,8 @@ def _outside() -> UsageError:
     return UsageError(explain(wrong, "code that runs in a call", remedy))
 
 
-def _digest(*parts: Any) -> str:
+def digest(*parts: Any) -> str:
+    """32 hexadecimal digits that name these parts."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -7,6 +7,7 @@ from ....dsl.operators import AsyncCall, Operator
 from .async_calls import CallPool, Gate, Sleep
 from .batch_pool import BatchPool
 from .call import Call
+from .call_journal import CallJournal
 from .task_calls import Pool
 
 
@@ -16,7 +17,9 @@ def pool_of(
     deliver: Callable[[Call], None],
     sleep: Sleep = asyncio.sleep,
     gate: Gate | None = None,
+    journal: CallJournal | None = None,
 ) -> Pool:
-    """The pool of an operator in one task. `deliver(call)` is called for each message whose call has ended."""
+    """The pool of an operator in one task. `deliver(call)` is called for each message whose call has ended. `journal`
+    keeps the results of its calls."""
     make = CallPool if call.batch is None else BatchPool
-    return make(operator, call, deliver, sleep, gate)
+    return make(operator, call, deliver, sleep, gate, journal)

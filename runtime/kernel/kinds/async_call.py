@@ -9,6 +9,8 @@ from ....dsl import operators as ops
 from ....dsl.functions import called_name
 from ....dsl.operators import Operator
 from ....dsl.operators.calls import Order
+from ....dsl.serde import value_serde
+from ..calls.call_journal import CallJournal, KeptResults, call_names
 from ..calls.call_keys import origins
 from ..calls.in_flight import InFlightMessage
 from ..code.code_writer import CodeWriter
@@ -77,7 +79,9 @@ def attach_pool(
     environment: StageEnvironment, operator: Operator, call: ops.AsyncCall, after: Callable[..., None]
 ) -> dict[str, Any]:
     """Make the pool of an operator; `after` takes each call that has ended. Returns what compiled code calls."""
-    pool = environment.pools[operator.id] = environment.make_pool(operator, call, after)
+    kept = environment.journals.get(operator.id)
+    journal = {} if kept is None else {"journal": _journal(environment, operator, kept)}
+    pool = environment.pools[operator.id] = environment.make_pool(operator, call, after, **journal)
     return {"submit": pool.submit}
 
 
@@ -88,9 +92,24 @@ def _origins(environment: StageEnvironment, id: str) -> Callable[[InFlightMessag
     sources = {
         name for name, one in inputs if one.source is not None and one.source.stream not in program.without_offsets
     }
-    windows = {id for id, operator in graph.operators.items() if operator.kind == "window"}
-    run = (environment.run or None) if environment.keeps_at_end else ""
-    return origins((program.plan.name, id), sources, windows, run)
+    return origins((program.plan.name, id), sources, _windows(environment), _run_of_end(environment))
+
+
+def _windows(environment: StageEnvironment) -> set[str]:
+    return {id for id, operator in environment.program.graph.operators.items() if operator.kind == "window"}
+
+
+def _run_of_end(environment: StageEnvironment) -> str | None:
+    """The run whose end of input may fire windows that fire again in the next run; empty if none do."""
+    return (environment.run or None) if environment.keeps_at_end else ""
+
+
+def _journal(environment: StageEnvironment, operator: Operator, kept: KeptResults) -> CallJournal:
+    """The journal of an operator. Records of an intermediate stream stay what they are, too, once they were read."""
+    graph = environment.program.graph
+    names = call_names(graph.inputs.keys(), _windows(environment), _run_of_end(environment))
+    serde = value_serde(environment.program.flows[operator.id].value)
+    return CallJournal(operator.label, operator.origin, serde, names, kept)
 
 
 def with_last(fn: Callable[..., Any], client: Any) -> Callable[[Any], Any]:

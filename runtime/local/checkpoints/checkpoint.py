@@ -16,7 +16,7 @@ from ..saved_record import read_saved
 # Another number, older or newer, is refused (`read_saved`): new fields with defaults need no new one.
 VERSION = 1
 
-OPERATOR_FACTS = ("states", "changelogs", "tables")
+OPERATOR_FACTS = ("states", "changelogs", "tables", "journals")
 """The fields of a checkpoint, beside its position, that are by operator: they move with the operator's state."""
 STREAM_FACTS = ("offsets", "identities", "holds")
 """The fields of a checkpoint, beside its position, that are by input stream."""
@@ -33,7 +33,7 @@ _WRITTEN = (
 the others, as they did before it was a record of its own."""
 
 
-_OPTIONAL = ("owner", "bootstrapping", "holds", "input")
+_OPTIONAL = ("owner", "bootstrapping", "holds", "input", "journals")
 """Later ones, which are left out where they are empty."""
 
 Owner = tuple[str, int]
@@ -65,6 +65,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     - `owner`: the container that has the task now, if it has got another one in a run that was scaled.
     - `bootstrapping`: whether bootstrap streams were processed, before the other inputs.
     - `holds`: the growths of sources that are held back.
+    - `journals`: for each operator with a journal the offset from which its entries may be needed.
     - `input`: what the task reads besides broadcasts, where its stage is grouped by stream and partition.
 
     A source that has grown is several inputs, each with the name of a growth (`growth_name`), here and in the position.
@@ -85,11 +86,13 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     bootstrapping: bool = False
     holds: dict[str, Hold] = {}
     input: OnlyInput | None = None
+    journals: dict[str, int] = {}
 
     @property
     def blank(self) -> bool:
-        """Whether nothing was ever committed. A commit leaves offsets or, if these were reset, state."""
-        return not (self.offsets or self.states or self.changelogs)
+        """Whether nothing was ever committed. A commit leaves offsets or, if these were reset, state, or journals that
+        count no more."""
+        return not (self.offsets or self.states or self.changelogs or self.journals)
 
     def within(self, run: str) -> "Checkpoint":
         """This checkpoint as a run resumes from it: producers that ended in another run have not ended in this one."""

@@ -156,6 +156,7 @@ def _merge(sources: Sequence[Checkpoint]) -> Checkpoint:
         borders=_united(_latest_schema, [one.borders for one in sources]),
         bootstrapping=any(one.bootstrapping for one in sources),
         holds=_united(_longest_hold, [one.holds for one in sources]),
+        journals=_united(min, [one.journals for one in sources]),
         input=sources[0].input,  # they are of one number
     )
 

@@ -17,6 +17,7 @@ from ...systems.contract import ProducingSystem, RecordProducer, StreamPartition
 from ..background_work import Steps
 from ..checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in, encode
 from ..checkpoints.rescaled import rescaled
+from ..journals.writers import ProducedJournal
 from ..stores.store_keys import CHECKPOINT, META
 from ..task_setup import TaskSetup
 from .changelog import ChangelogRange, change_records, undo_records
@@ -80,8 +81,11 @@ class ChangelogCommit:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
         group_offsets: bool = True,
+        journal: ProducedJournal | None = None,
     ) -> None:
-        """`producer` has the container's transactional id. Without `outputs` the guarantee is `exactly_once`."""
+        """`producer` has the container's transactional id. Without `outputs` the guarantee is `exactly_once`. `journal`
+        writes what is in no transaction."""
+        self.journal = journal
         self.together = outputs is None
         self._outputs = producer if outputs is None else outputs
         self._pipeline = pipeline
@@ -139,6 +143,8 @@ class ChangelogCommit:
     def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
         """Commit changelogs and checkpoints in one transaction, and then write the stores."""
         changes = {one.setup.name: list(one.changes) for one in commits if one.setup.stateful}
+        if self.journal is not None:
+            yield self.journal.flush
         # Outputs before the checkpoint that counts their inputs: a crash in between repeats them, and loses none.
         if not self.together:
             yield self._outputs.flush  # in a thread, perhaps, while a firing produces outputs

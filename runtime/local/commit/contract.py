@@ -10,6 +10,7 @@ from ...state.contract import TaskStore
 from ...systems.contract import StreamPartition
 from ..background_work import Steps
 from ..checkpoints.checkpoint import Checkpoint, Checkpoints, Owner
+from ..journals.writers import JournalWriter
 from ..task_setup import TaskSetup
 
 
@@ -70,6 +71,12 @@ class Commits(Protocol):
     @property
     def early(self) -> bool:
         """Whether others may see outputs before they are committed."""
+        ...
+
+    @property
+    def journal(self) -> JournalWriter | None:
+        """What writes the results of calls outside of commits; a commit waits for it. None if the plan has no
+        journal."""
         ...
 
     def move_states(self, open_store: Callable[[str], TaskStore]) -> None:

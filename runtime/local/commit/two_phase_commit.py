@@ -4,10 +4,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import cast
 
+from ....planner.journals import journals_of
 from ...state.contract import TaskStore
 from ...systems.contract import DurableTransaction, OtherWriters, StreamPartition, no_others
 from ..background_work import Steps
 from ..checkpoints.checkpoint import Checkpoint, Checkpoints, encode
+from ..journals.writers import PublishedJournal
 from ..stores.alignment import CommittedLog, align
 from ..stores.state_moves import move_states
 from ..stores.store_keys import CHECKPOINT, META, PENDING
@@ -35,13 +37,14 @@ class TwoPhaseCommit:
         between: Collection[StreamPartition] = (),
         others: OtherWriters = no_others,
     ) -> None:
-        """`between` are the partitions of all intermediate streams: this container may have written to any of them.
-        `others` returns the other containers that may have written to them."""
+        """`between` are the partitions of all intermediate streams and journals: this container may have written to any
+        of them. `others` returns the other containers that may have written to them."""
         self._log = log
         self._pipeline = log.plan.name
         self._producer = log.producer
         self._between = between
         self._others = others
+        self.journal = PublishedJournal(log.producer, log.system.admin()) if journals_of(log.plan) else None
 
     def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
         """Move the state of each operator to the store of the task that has it in this plan."""
@@ -65,6 +68,8 @@ class TwoPhaseCommit:
     def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
         """Commit one task after the other."""
         yield from ()  # no step waits for a broker
+        if self.journal is not None:
+            self.journal.flush()
         return [self._commit(commit) for commit in commits]
 
     def _commit(self, commit: TaskCommit) -> Committed:

@@ -60,6 +60,8 @@ USES: Mapping[StreamUse, TopicUse] = {
     "checkpoints": TopicUse(
         {"segment.bytes": str(8 << 20), "segment.ms": _HOUR, "message.timestamp.type": "LogAppendTime"}, _COMPACTED
     ),
+    # Removed once their messages are committed, never before: what is behind that is a call that would be paid again.
+    "journal": TopicUse({"segment.bytes": str(64 << 20), "segment.ms": _HOUR, **_LONG}, {**_KEPT, **_ANY_TIME}),
     # Of use for seconds alone.
     "heartbeats": TopicUse(
         {
@@ -135,4 +137,5 @@ _WHAT: Mapping[StreamUse, str] = {
     "changelog": "the changelog of a store",
     "checkpoints": "the stream of a pipeline's checkpoints",
     "heartbeats": "the stream of heartbeats of containers",
+    "journal": "the journal of calls",
 }

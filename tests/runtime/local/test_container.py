@@ -219,7 +219,7 @@ class Together:
     together = True
 
     def __init__(self, commits: Commits) -> None:
-        self.early = commits.early
+        self.early, self.journal = commits.early, commits.journal
         self.sizes: list[int] = []
         self.move_states, self.align, self.resume = commits.move_states, commits.align, commits.resume
         self.staged_outputs, self.trim, self.checkpoints = commits.staged_outputs, commits.trim, commits.checkpoints

@@ -1,0 +1,198 @@
+"""The journal of an operator's calls: results are kept until their messages are committed, so that a call that was made,
+and paid, before a crash is not made again (ADR 0066)."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from ....dsl.errors import SystemProblem
+from ....dsl.message import Pane
+from ....dsl.serde import Serde
+from ....dsl.validation import explain
+from .call import Call
+from .call_keys import digest
+from .in_flight import InFlightMessage
+from .ordered_queues import OrderedQueues
+
+_log = logging.getLogger(__name__)
+_encode = msgspec.msgpack.Encoder(enc_hook=repr, order="deterministic").encode
+_results = msgspec.msgpack.Encoder().encode
+_kept = msgspec.msgpack.Decoder(list[bytes | None]).decode
+
+
+class KeptResults(Protocol):
+    """Where the results of an operator's calls are kept, by the names of calls."""
+
+    def take(self, name: bytes) -> bytes | None:
+        """The results that were kept under a name, once; None if there are none."""
+        ...
+
+    def keep(self, name: bytes, results: bytes) -> None:
+        """Keep the results of a call that has ended. Returns at once; an error shows at the next commit."""
+        ...
+
+
+class MessageName(NamedTuple):
+    """What tells a call from all others of its operator: the record that its message came from, and the number of the
+    call among those of the message."""
+
+    stream: str
+    partition: int
+    offset: int
+    path: Any
+
+
+class PaneName(NamedTuple):
+    """What tells a call for a pane from others: the window, its key and its times, the `run` whose end of input has
+    fired it, if one has, and a digest of what was passed to the function: a window that fires again after a crash may
+    have other messages in it."""
+
+    window: str
+    key: str
+    start: int
+    end: int
+    run: str
+    argument: str
+    path: Any
+
+
+def call_names(
+    inputs: Collection[str], windows: Collection[str], run: str | None
+) -> Callable[[InFlightMessage, Call], bytes | None]:
+    """A function that names the calls for messages of these inputs, and for on-time panes of these windows, in bytes
+    that are the same after a crash; None for other messages. `run` is as in `origins`."""
+
+    def name(message: InFlightMessage, call: Call) -> bytes | None:
+        where = message.where
+        if len(where) == 2 and message.queue.start in inputs:
+            batch, index = where
+            return _encode(MessageName(batch.stream, batch.partition, batch.offsets[index], call.path))
+        if len(where) == 4 and where[0] in windows:
+            window, key, pane, _ = where
+            fired_in = run if message.at_end else ""
+            if isinstance(pane, Pane) and pane.kind == "on_time" and fired_in is not None:
+                times, argument = pane.window, _argument(call.value)
+                return _encode(PaneName(window, repr(key), times.start, times.end, fired_in, argument, call.path))
+        return None
+
+    return name
+
+
+def named(name: bytes) -> MessageName | PaneName:
+    """What the name of a call says."""
+    parts = msgspec.msgpack.decode(name)
+    return MessageName(*parts) if len(parts) == len(MessageName._fields) else PaneName(*parts)
+
+
+def _argument(value: Any) -> str:
+    return digest(_encode(value))
+
+
+class CallJournal:
+    """The journal of one operator in one task: it names calls, encodes their results, and decodes those that were
+    kept. `label` is the operator in errors, and `origin` its line."""
+
+    def __init__(
+        self,
+        label: str,
+        origin: object,
+        serde: Serde[Any],
+        name: Callable[[InFlightMessage, Call], bytes | None],
+        results: KeptResults,
+    ) -> None:
+        self._label, self._origin = label, origin
+        self._serde = serde
+        self._name = name
+        self._results = results
+        self._warned = False
+
+    def answered(self, call: Call) -> bool:
+        """Whether the results of a call were kept: the call has them then."""
+        name = self._name(call.item[2], call)
+        data = None if name is None else self._results.take(name)
+        if data is None:
+            return False
+        try:
+            call.results = [None if one is None else self._serde.decode(one) for one in _kept(data)]
+        except SystemProblem:
+            raise
+        except Exception as error:
+            self._warn(error)
+            return False
+        return True
+
+    def keep(self, call: Call) -> None:
+        """Keep the results of a call. It fails if they cannot be encoded: they would be paid for again."""
+        name = self._name(call.item[2], call)
+        if name is None:
+            return
+        try:
+            data = _results([None if one is None else self._serde.encode(one) for one in call.results])
+        except Exception as error:
+            wrong = f"{self._label}: a result cannot be kept in the journal: {type(error).__name__}: {error}"
+            expected, remedy = f"results of {self._serde.name}", "return these, or pass result= with their type"
+            call.results, call.error = [], ValueError(explain(wrong, expected, remedy, self._origin))
+            return
+        self._results.keep(name, data)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            text = "%s: kept results are not of %s any more, and their calls are made again: %s"
+            _log.warning(text, self._label, self._serde.name, error)
+
+
+class JournalledQueues(OrderedQueues):
+    """Queues of calls in front of which a journal stands: a call whose results were kept does not begin, and ends in
+    its place in the order; others are kept as soon as they end, whatever they wait for."""
+
+    __slots__ = ("_closed", "_journal", "_make")
+
+    def __init__(
+        self,
+        order: str,
+        share: int,
+        begin: Callable[[Call], None],
+        deliver: Callable[[Call], None],
+        journal: CallJournal,
+    ) -> None:
+        super().__init__(order, share, self._begin_or_answer, deliver)
+        self._make, self._journal, self._closed = begin, journal, False
+
+    def end(self, call: Call) -> None:
+        """A call has ended: keep its results, and deliver it once it is the first of its queue."""
+        if call.error is None:
+            self._journal.keep(call)
+        super().end(call)
+
+    def clear(self) -> None:
+        """Forget the calls that are parked, and those that were answered and not delivered."""
+        self._closed = True
+        super().clear()
+
+    def _begin_or_answer(self, call: Call) -> None:
+        if self._journal.answered(call):
+            # Not at once: the message of this call is just being passed on.
+            asyncio.get_running_loop().call_soon(self._answer, call)
+        else:
+            self._make(call)
+
+    def _answer(self, call: Call) -> None:
+        if not self._closed:
+            super().end(call)
+
+
+def queues_for(
+    order: str,
+    share: int,
+    begin: Callable[[Call], None],
+    deliver: Callable[[Call], None],
+    journal: CallJournal | None,
+) -> OrderedQueues:
+    """The queues of a pool, with a journal in front of them if it has one."""
+    if journal is None:
+        return OrderedQueues(order, share, begin, deliver)
+    return JournalledQueues(order, share, begin, deliver, journal)

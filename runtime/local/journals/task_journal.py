@@ -1,0 +1,188 @@
+"""The journal of one operator in one task: the results of calls whose messages are not committed, from before a crash
+and of now, and the offset from which a next start has to read it."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from ...kernel.calls.call_journal import MessageName, PaneName, named
+from ...size_limit import SizeLimit, record_bytes
+from ...systems.contract import StreamPartition, System
+from ..task_setup import TaskSetup
+from .writers import JournalWriter
+
+_log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.1
+"""An upper bound: a poll returns as soon as it has records."""
+MOST_STRETCHES = 64
+"""Stretches of a journal that are told apart. There is one for each commit while a call takes long."""
+
+Watermark = Callable[[str], int | None]
+"""The watermark in front of an operator, in ms since epoch."""
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Entries from an offset of the journal on: for each input partition the last offset that they are of."""
+
+    start: int
+    last: dict[StreamPartition, int] = field(default_factory=dict)
+
+    def add(self, name: MessageName) -> None:
+        place = name.stream, name.partition
+        self.last[place] = max(name.offset, self.last.get(place, -1))
+
+    def is_needed(self, offsets: Mapping[StreamPartition, int]) -> bool:
+        """Whether some entry is of a message that is not committed, given the offsets of a commit."""
+        return any(last >= offsets.get(place, 0) for place, last in self.last.items())
+
+
+class TaskJournal:
+    """Keeps the results of an operator's calls in one task, and has those that were kept before. `place` is the
+    partition of the journal, which the key buckets of a task number share.
+
+    In memory is what lies above the checkpoint: what was in flight, and what had been processed since that commit. An
+    entry that is taken leaves memory.
+    """
+
+    def __init__(
+        self,
+        place: StreamPartition,
+        setup: TaskSetup,
+        writer: JournalWriter,
+        start: int,
+        limit: SizeLimit | None = None,
+    ) -> None:
+        """`start` is the offset of the journal from which entries may be needed; `limit` that of its records."""
+        self.place = place
+        self.answered = 0
+        """Calls that were not made, since their results had been kept."""
+        self.kept = 0
+        """Calls whose results were kept."""
+        self._writer = writer
+        self._tag = bytes((setup.elasticity, setup.bucket))
+        self._limit = limit
+        self._warned = False
+        self._entries: dict[bytes, bytes] = {}
+        self._panes: dict[bytes, PaneName] = {}
+        self._read_from = start
+        self._done: deque[_Stretch] = deque()
+        self._open = _Stretch(start)
+
+    def load(self, entries: Iterable[tuple[bytes, bytes]], end: int, offsets: Mapping[StreamPartition, int]) -> None:
+        """Take the entries of an earlier run, up to the offset `end` of the journal. Those of other key buckets, and of
+        messages before these `offsets` of the task's partitions, are left out."""
+        for name, entry in entries:
+            if not self._is_own(entry):
+                continue
+            what = named(name)
+            if isinstance(what, PaneName):
+                self._panes[name] = what
+            elif what.offset < offsets.get((what.stream, what.partition), 1 << 63):
+                continue
+            else:
+                self._open.add(what)
+            self._entries[name] = entry[2:]
+        self._close(end)
+
+    def take(self, name: bytes) -> bytes | None:
+        """The results that an earlier run has kept under a name, once."""
+        found = self._entries.pop(name, None)
+        if found is not None:
+            self._panes.pop(name, None)
+            self.answered += 1
+        return found
+
+    def keep(self, name: bytes, results: bytes) -> None:
+        """Write the results of a call that has ended."""
+        entry = self._tag + results
+        if self._limit is not None and not _fits(self._limit, name, entry):
+            self._warn(len(entry), self._limit)
+            return
+        what = named(name)
+        if isinstance(what, MessageName):
+            self._open.add(what)
+        self.kept += 1
+        self._writer.write(self.place, name, entry)
+
+    def start(self, offsets: Mapping[StreamPartition, int], watermark: Watermark) -> int:
+        """The offset from which the journal has to be read by whoever goes on from a commit with these offsets. All
+        panes that have fired are in that commit."""
+        if self._entries:
+            self._forget(offsets, watermark)
+        while self._done and not self._done[0].is_needed(offsets) and not self._panes:
+            self._done.popleft()
+        return self._done[0].start if self._done else self._open.start
+
+    def committed(self) -> None:
+        """A commit has flushed the journal: what is written from now on lies behind the end of then."""
+        end = self._writer.end(self.place)
+        if end is not None and end > self._open.start:
+            self._close(end)
+
+    def _close(self, end: int) -> None:
+        self._done.append(self._open)
+        if len(self._done) > MOST_STRETCHES:
+            first, second = self._done.popleft(), self._done[0]
+            second.start = first.start
+            for place, last in first.last.items():
+                second.last[place] = max(last, second.last.get(place, -1))
+        self._open = _Stretch(end)
+
+    def _forget(self, offsets: Mapping[StreamPartition, int], watermark: Watermark) -> None:
+        """Forget entries of before that no call has asked for: their messages are committed, or their windows have
+        passed."""
+        for name in list(self._entries):
+            what = named(name)
+            if isinstance(what, PaneName):
+                passed = watermark(what.window)
+                over = passed is not None and passed >= what.end
+            else:
+                over = what.offset < offsets.get((what.stream, what.partition), 0)
+            if over:
+                del self._entries[name]
+                self._panes.pop(name, None)
+
+    def _is_own(self, entry: bytes) -> bool:
+        """Whether an entry may be of this task's key bucket: that of its writer was of another elasticity, perhaps."""
+        elasticity = min(entry[0], self._tag[0])
+        return entry[1] % elasticity == self._tag[1] % elasticity
+
+    def _warn(self, size: int, limit: SizeLimit) -> None:
+        if not self._warned:
+            self._warned = True
+            text = "%s takes records of up to %d bytes, and one of %d bytes is not kept: after a crash such a call is "
+            _log.warning(text + "made again; %s", self.place[0], limit.largest, size, limit.remedy)
+
+
+NO_JOURNALS: Mapping[str, TaskJournal] = {}
+"""Those of a task without calls whose results are kept."""
+
+
+def _fits(limit: SizeLimit, name: bytes, entry: bytes) -> bool:
+    fits = record_bytes(name, entry, ()) <= limit.largest
+    return fits or (limit.fits is not None and limit.fits(name, entry, ()))
+
+
+def entries_between(system: System, place: StreamPartition, start: int, end: int) -> Iterable[tuple[bytes, bytes]]:
+    """The entries of a journal's partition from `start` to before `end`."""
+    if start >= end:
+        return
+    with closing(system.consumer()) as consumer:
+        consumer.assign({place: start})
+        at = start
+        while at < end:
+            for batch in consumer.poll(POLL_SECONDS):
+                yield from ((key, value) for key, value, _, _ in batch.before(end).records if key and value)
+                at = batch.next_offset
+
+
+def journal_starts(
+    journals: Mapping[str, TaskJournal], setup: TaskSetup, offsets: Mapping[str, int], watermark: Watermark
+) -> dict[str, int]:
+    """The offset from which each journal is needed by whoever goes on from a commit with these offsets of inputs."""
+    places = {place: offsets[name] for name, place in setup.places.items() if name in offsets}
+    return {operator: journal.start(places, watermark) for operator, journal in journals.items()}

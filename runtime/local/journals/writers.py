@@ -1,0 +1,149 @@
+"""Writers of journals: entries become durable within a moment, outside of commits, and a commit waits for them.
+
+Each system has one: where records are produced as they come, and where transactions are published."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+from typing import Protocol
+
+from ....dsl.message import Record
+from ...process.clock import wall_clock
+from ...systems.contract import Admin, Producer, RecordProducer, StreamPartition
+
+GATHER_SECONDS = 0.01
+"""So long entries wait for others where each publication costs as much as many entries."""
+
+CLOSE_SECONDS = 1.0
+"""The longest wait at the end of a run for entries that no commit waits for any more."""
+
+
+class JournalWriter(Protocol):
+    """Writes entries for all tasks of a container."""
+
+    def write(self, place: StreamPartition, name: bytes, entry: bytes) -> None:
+        """Write an entry. Returns without waiting for it; an error shows in `flush`."""
+        ...
+
+    def flush(self) -> None:
+        """Return once all entries are durable. Raises SystemProblem where one cannot be written."""
+        ...
+
+    def end(self, place: StreamPartition) -> int | None:
+        """The end offset of a partition as of the last flush in which it got entries; None if there was none. What was
+        written since lies behind it."""
+        ...
+
+    def close(self) -> None:
+        """Write nothing more."""
+        ...
+
+
+class ProducedJournal:
+    """Sends entries as they come, by a producer of its own, which is in no transaction."""
+
+    def __init__(self, producer: RecordProducer, wall: Callable[[], int] = wall_clock) -> None:
+        self._producer = producer
+        self._wall = wall
+        self._ends: dict[StreamPartition, int] = {}
+        self._touched: set[StreamPartition] = set()
+        self._failed: Exception | None = None
+
+    def write(self, place: StreamPartition, name: bytes, entry: bytes) -> None:
+        """Send an entry."""
+        self._touched.add(place)
+        try:
+            self._producer.send(*place, [(name, entry, self._wall(), ())])
+        except Exception as error:  # within a call, which is not to blame
+            self._failed = self._failed or error
+
+    def flush(self) -> None:
+        """Return once brokers have all entries. May run in a thread while entries are written."""
+        if self._failed is not None:
+            raise self._failed
+        touched, self._touched = self._touched, set()
+        if touched:
+            self._producer.flush()
+            self._ends.update(self._producer.ends(touched))
+
+    def end(self, place: StreamPartition) -> int | None:
+        """The end offset of a partition as of the last flush."""
+        return self._ends.get(place)
+
+    def close(self) -> None:
+        """Close the producer, once brokers have what was sent: a run may end with an error of a message. Where they do
+        not answer in time that happens later."""
+        if not self._touched:
+            self._producer.close()
+            return
+        closing = Thread(target=self._close, name="fluvial-journal", daemon=True)
+        closing.start()
+        closing.join(CLOSE_SECONDS)
+
+    def _close(self) -> None:
+        with suppress(Exception):
+            self._producer.flush()
+        self._producer.close()
+
+
+class PublishedJournal:
+    """Publishes the entries that come within a moment as one transaction. It is used in the thread of the producer."""
+
+    def __init__(self, producer: Producer, admin: Admin, wall: Callable[[], int] = wall_clock) -> None:
+        self._producer, self._admin = producer, admin
+        self._wall = wall
+        self._waiting: dict[StreamPartition, list[Record]] = {}
+        self._ends: dict[StreamPartition, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._failed: Exception | None = None
+
+    def write(self, place: StreamPartition, name: bytes, entry: bytes) -> None:
+        """Gather an entry, which is published a moment later."""
+        self._waiting.setdefault(place, []).append((name, entry, self._wall(), ()))
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._due)
+
+    def flush(self) -> None:
+        """Publish what has gathered."""
+        if self._failed is not None:
+            raise self._failed
+        self._cancel()
+        if self._waiting:
+            self._publish()
+
+    def end(self, place: StreamPartition) -> int | None:
+        """The end offset of a partition as of the last publication."""
+        return self._ends.get(place)
+
+    def close(self) -> None:
+        """Publish what has gathered, if that can be done: a run may end with an error of a message."""
+        with suppress(Exception):
+            self.flush()
+        self.drop()
+
+    def drop(self) -> None:
+        """Drop what has gathered and is not published."""
+        self._cancel()
+        self._waiting.clear()
+
+    def _due(self) -> None:
+        self._timer = None
+        try:
+            self._publish()
+        except Exception as error:  # in the loop, where nobody would see it
+            self._failed = error
+
+    def _publish(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        transaction = self._producer.begin()
+        for (stream, partition), records in waiting.items():
+            transaction.append(stream, partition, records)
+        transaction.commit()
+        for stream, partition in waiting:
+            self._ends[stream, partition] = self._admin.ends(stream)[partition]
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,111 @@
+"""Writers of journals: when entries are durable, and where an error shows."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engines.sending import ProducingSystem
+from fluvial.dsl import SystemProblem
+from fluvial.runtime.local.journals.writers import GATHER_SECONDS, JournalWriter, ProducedJournal, PublishedJournal
+from fluvial.runtime.systems import MemorySystem
+
+PLACE = ("p-ask-journal", 1)
+
+
+def made(system: Any) -> JournalWriter:
+    system.admin().create(PLACE[0], 2)
+    if isinstance(system, ProducingSystem):
+        return ProducedJournal(system.record_producer(), lambda: 7)
+    return PublishedJournal(system.producer(), system.admin(), lambda: 7)
+
+
+@pytest.mark.parametrize("make", [MemorySystem, ProducingSystem])
+def test_entries_are_durable_after_a_flush(make: Any) -> None:
+    async def main() -> None:
+        system = make()
+        writer = made(system)
+        writer.flush()
+        assert writer.end(PLACE) is None
+        writer.write(PLACE, b"1", b"a")
+        writer.write(PLACE, b"2", b"b")
+        writer.flush()
+        assert (writer.end(PLACE), system.admin().ends(PLACE[0])) == (2, [0, 2])
+        writer.flush()
+        writer.close()
+        consumer = system.consumer()
+        consumer.assign({PLACE: 0})
+        assert consumer.poll()[0].records == [(b"1", b"a", 7, ()), (b"2", b"b", 7, ())]
+
+    asyncio.run(main())
+
+
+class Broken:
+    """A producer that cannot write."""
+
+    def begin(self) -> Any:
+        raise SystemProblem("the disk is full")
+
+    def send(self, *_: Any) -> None:
+        raise SystemProblem("the disk is full")
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_cannot_be_sent_fails_the_next_commit_and_not_a_call() -> None:
+    broken: Any = Broken()
+    writer = ProducedJournal(broken)
+    writer.write(PLACE, b"1", b"a")
+    with pytest.raises(SystemProblem):
+        writer.flush()
+    writer.close()
+
+
+def test_what_was_sent_before_the_end_of_a_run_is_durable() -> None:
+    system = ProducingSystem()
+    writer = made(system)
+    writer.write(PLACE, b"1", b"a")
+    writer.close()
+    assert system.admin().ends(PLACE[0]) == [0, 1]
+
+
+def test_entries_are_published_a_moment_later_though_no_commit_comes() -> None:
+    async def main() -> None:
+        system = MemorySystem()
+        writer = made(system)
+        writer.write(PLACE, b"1", b"a")
+        assert system.admin().ends(PLACE[0]) == [0, 0]
+        while system.admin().ends(PLACE[0]) == [0, 0]:
+            await asyncio.sleep(GATHER_SECONDS)
+        writer.write(PLACE, b"2", b"b")
+        writer.close()
+        assert system.admin().ends(PLACE[0]) == [0, 2]
+
+    asyncio.run(main())
+
+
+def test_what_is_dropped_is_not_published() -> None:
+    async def main() -> None:
+        system = MemorySystem()
+        writer = made(system)
+        assert isinstance(writer, PublishedJournal)
+        writer.write(PLACE, b"1", b"a")
+        writer.drop()
+        await asyncio.sleep(2 * GATHER_SECONDS)
+        assert system.admin().ends(PLACE[0]) == [0, 0]
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_published_fails_the_next_commit() -> None:
+    async def main() -> None:
+        broken: Any = Broken()
+        writer = PublishedJournal(broken, MemorySystem().admin())
+        writer.write(PLACE, b"1", b"a")
+        writer._due()
+        with pytest.raises(SystemProblem):
+            writer.flush()
+        writer.close()
+
+    asyncio.run(main())
