@@ -12,6 +12,7 @@ PAUSES = {
     "faults/test_calls_while_the_broker_pauses.py": "how long the broker stands still",
     "faults/test_air_traffic_control.py": "when a run is killed",
     "faults/test_containers.py": "when a container is killed",
+    "faults/test_call_journals.py": "when a run is killed",
     "faults/test_deaths.py": "when a run is killed",
     "faults/test_deaths_on_spark.py": "when a run is killed",
     "faults/test_growing_topics.py": "when a producer hears of partitions, and when a container is killed",

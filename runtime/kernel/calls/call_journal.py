@@ -1,5 +1,5 @@
-"""The journal of an operator's calls: results are kept until their messages are committed, so that a call that was made,
-and paid, before a crash is not made again (ADR 0066)."""
+"""The journal of an operator's calls: results are kept until their messages are committed, so that no call that was
+made, and paid, before a crash is made again (ADR 0066)."""
 
 import asyncio
 import logging

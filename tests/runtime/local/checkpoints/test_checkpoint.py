@@ -97,7 +97,7 @@ def test_every_field_has_a_value_in_the_checkpoint_that_is_compared() -> None:
         for one in structs.fields(Position)
         if getattr(Position(), one.name) == getattr(CHECKPOINT.position, one.name)
     }
-    assert (own, at) == ({"version", "owner", "bootstrapping", "holds", "input"}, {"writers"})
+    assert (own, at) == ({"version", "owner", "bootstrapping", "holds", "input", "journals"}, {"writers"})
 
 
 def test_a_checkpoint_of_an_early_version_lacks_what_came_later() -> None:
