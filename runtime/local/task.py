@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec import structs
 
-from ...planner.plan import Plan
 from ...planner.state_schema import carried
 from ..kernel.calls.pools import pool_of
 from ..kernel.code.program import Program
