@@ -5,10 +5,12 @@ from contextlib import ExitStack
 from engines.local_tasks import local_run
 from engines.targets import append
 from fluvial.dsl import Pipeline
+from fluvial.planner import Settings
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
 from fluvial.runtime.local.container_inputs import ContainerInputs
 from fluvial.runtime.local.task import LocalTask
 from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.testing import PipelineDriver
 
 KEYS = [f"k{number}".encode() for number in range(20)]
 
@@ -73,3 +75,24 @@ def test_nothing_is_trimmed_before_each_task_has_committed() -> None:
         some = tasks(stack)
         made = inputs_of([task for task in some if task.name != "p-by/0-1-2"])
         assert [made.trimmable(dict) for _ in range(3)] == [{}, {}, {}]
+
+
+async def ask(item: str) -> list[str]:
+    return [item]
+
+
+def test_journals_are_trimmed_up_to_the_slowest_of_all_tasks() -> None:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", key=str, value=str).async_flat_map(ask, id="ask", journal=True).send_to("out")
+    place = ("p-ask-journal", 0)
+    with PipelineDriver(pipeline, settings=Settings(elasticity=2)) as driver:
+        for _ in range(2):
+            for key in KEYS:
+                driver.send("in", key.decode(), key=key.decode())
+        some = driver._tasks
+        starts = [task.checkpoint.journals["ask"] for task in some]
+        assert len(KEYS) < min(starts) <= max(starts) <= 2 * len(KEYS)
+        assert inputs_of(some).trimmable(dict) == {place: min(starts)}
+        made = inputs_of(some[:1])
+        theirs = {some[1].name: Checkpoint(journals={"ask": 3})}
+        assert [made.trimmable(lambda: theirs) for _ in range(2)] == [{}, {place: 3}]
