@@ -68,7 +68,14 @@ OUTDATED = GONE | {KafkaError._TIMED_OUT}
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 """Errors of records that the client drops because of another error."""
 
-FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+FENCED = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.INVALID_TXN_STATE,  # a record came once the next producer had ended the transaction
+    }
+)
 
 
 def out_of_reach(settings: KafkaSettings, seconds: float, why: str) -> SystemProblem:

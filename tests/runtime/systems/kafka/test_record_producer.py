@@ -291,17 +291,18 @@ def test_a_producer_goes_on_after_a_commit_that_failed(
     assert visible(name) == [ONE]
 
 
-class Vague:
-    """The client of a sender whose broker gives no reason for refusing a commit."""
+class Refusing:
+    """The client of a sender whose broker refuses a commit."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, code: int) -> None:
         self._client = client
+        self._code = code
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
     def commit_transaction(self, _: float) -> None:
-        raise KafkaException(KafkaError(KafkaError.UNKNOWN))
+        raise KafkaException(KafkaError(self._code))
 
 
 @pytest.mark.parametrize(("taken", "wrong"), [(True, TAKEN), (False, "would not commit a transaction")])
@@ -316,11 +317,23 @@ def test_a_commit_that_is_refused_for_no_reason_is_asked_for_one(
     sender.flush()
     if taken:
         kafka.record_producer(f"{name}-id").close()
-    sender._client = Vague(sender._client)  # type: ignore[assignment]
+    sender._client = Refusing(sender._client, KafkaError.UNKNOWN)  # type: ignore[assignment]
     with pytest.raises(TakenOver if taken else SystemProblem, match=wrong):
         sender.commit()
     sender.close()
     assert visible(name) == []
+
+
+def test_a_transaction_that_is_over_already_was_ended_by_the_next_sender(kafka: KafkaSystem, topic: MakeTopic) -> None:
+    name = topic()
+    sender = kafka.record_producer(f"{name}-id")
+    sender.begin()
+    sender.send(name, 0, [ONE])
+    sender.flush()
+    sender._client = Refusing(sender._client, KafkaError.INVALID_TXN_STATE)  # type: ignore[assignment]
+    with pytest.raises(TakenOver, match=TAKEN):
+        sender.commit()
+    sender.close()
 
 
 class Forgetful:
