@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar, overload
+from typing import Any, Generic, Literal, Self, TypeVar, cast, overload
+from weakref import WeakKeyDictionary
 
 from ...dsl.error_policy import ErrorPolicy, Retry, fail
 from ...dsl.errors import MessageError, UsageError
@@ -22,6 +22,7 @@ from .key_lines import KeyLines
 from .options import checked_options, grace_seconds
 from .partition_progress import PartitionProgress
 from .submission import Entry, Submission
+from .thread_calls import call_in_thread
 from .watchers import Watchers
 
 T = TypeVar("T")
@@ -130,6 +131,7 @@ class KeyedExecutor(Generic[T, R]):
         self._entries: set[Entry] = set()
         self._partitions: dict[Hashable, PartitionProgress] = {}
         self._running: dict[asyncio.Task[Any], Entry] = {}
+        self._failed: WeakKeyDictionary[asyncio.Task[Any], Entry] = WeakKeyDictionary()
         self._watchers = Watchers()
         self._pool: CallPool | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -233,7 +235,7 @@ class KeyedExecutor(Generic[T, R]):
         if options.threads:
             # As many may have been given up, and still run.
             self._threads = CallThreads(2 * options.max_in_flight)
-        self._pool, self._loop = CallPool(options, call, self._ended), asyncio.get_running_loop()
+        self._pool, self._loop = CallPool(options, call, self._ended, self._rest), asyncio.get_running_loop()
         return self
 
     async def __aexit__(
@@ -306,6 +308,9 @@ class KeyedExecutor(Generic[T, R]):
             if entry.dropped:
                 return ()
             raise
+        except Exception:
+            self._failed[worker] = entry
+            raise
         finally:
             self._running.pop(worker, None)
             if entry.dropped:
@@ -313,19 +318,15 @@ class KeyedExecutor(Generic[T, R]):
 
     async def _fn(self, value: Any) -> Any:
         threads = self._threads
-        if threads is None:
-            return await self._options.fn(value)
-        context = copy_context()
-        call = asyncio.get_running_loop().run_in_executor(threads, lambda: context.run(self._options.fn, value))
-        try:
-            return await asyncio.shield(call)
-        except asyncio.CancelledError:
-            # The call is under way until its thread returns, or is given up.
-            if not call.done():
-                await asyncio.wait((call,))
-            if not call.cancelled():
-                call.exception()  # or asyncio logs that it was never retrieved
-            raise
+        return await (self._options.fn(value) if threads is None else call_in_thread(threads, self._options.fn, value))
+
+    async def _rest(self, seconds: float) -> None:
+        """The pause before the next attempt of a call. A message that is dropped meanwhile is let go at once."""
+        entry = self._failed.pop(cast("asyncio.Task[Any]", asyncio.current_task()), None)
+        if entry is None:  # its call has changed the context of its worker, so that another one goes on
+            await asyncio.sleep(seconds)
+        else:
+            await self._watchers.until(lambda: entry.dropped, seconds)
 
     def _ended(self, call: Call) -> None:
         """A call has ended, in its last attempt."""

@@ -104,6 +104,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/executor/key_lines.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/executor/options.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/executor/partition_progress.py": ("tests/runtime/executor/test_keyed_executor.py",),
+    "runtime/executor/thread_calls.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/executor/watchers.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/files/formats.py": ("tests/runtime/files/test_records.py",),
     "runtime/kernel/calls/call.py": ("tests/runtime/kernel/calls/test_async_calls.py",),

@@ -435,3 +435,43 @@ def test_a_plain_function_that_raises_stop_iteration_fails_its_message_at_once()
         assert skipped == ["a call in a thread raised StopIteration()"]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_a_message_that_waits_for_its_next_attempt_is_let_go_with_its_partition(*, threads: bool) -> None:
+    tries: list[int] = []
+
+    def refuse(number: int) -> int:
+        tries.append(number)
+        raise ValueError("no")
+
+    async def refuse_later(number: int) -> int:
+        return refuse(number)
+
+    async def main() -> None:
+        hour = timedelta(hours=1)
+        retry = Retry(attempts=2, delay=hour, max_delay=hour)
+        given: dict[str, Any] = {"fn": refuse, "threads": True} if threads else {"fn": refuse_later}
+        async with KeyedExecutor[int, int](**given, retry=retry) as executor:
+            await submit_all(executor, 1, key="k")
+            while not tries or executor._running:
+                await asyncio.sleep(0.01)
+            assert await executor.revoke(ORDERS, grace=timedelta(0)) == 1
+            await asyncio.wait_for(executor.drain(), 60)
+            assert executor.in_flight == 0
+
+    asyncio.run(main())
+
+
+def test_a_pause_before_the_next_attempt_is_kept() -> None:
+    tries: list[float] = []
+
+    async def busy(number: int) -> int:
+        tries.append(asyncio.get_running_loop().time())
+        if len(tries) == 1:
+            raise ValueError("busy")
+        return number
+
+    retry = Retry(attempts=2, delay=timedelta(milliseconds=200))
+    asyncio.run(in_its_block(KeyedExecutor(busy, retry=retry), 1))
+    assert tries[1] - tries[0] >= 0.19
