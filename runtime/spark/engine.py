@@ -292,7 +292,7 @@ def _refuse_unsupported(plan: Plan, system: str) -> None:
     """Raise UnsupportedError for what Spark cannot run; `system` is the URL of one, empty where there is none."""
     for limitation in limitations(plan, "spark", system):
         wrong = f"the Spark engine cannot run {limitation.subject!r} on {system}: {limitation.reason}"
-        remedy = "leave out bootstrap=, or use the local engine or a log"
+        remedy = "leave out what is named, such as bootstrap=, or use the local engine or a log"
         raise UnsupportedError(explain(wrong, "what this engine can run there", remedy, plan.pipeline.origin))
     if has_loop(plan):
         wrong = (

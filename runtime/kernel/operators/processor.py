@@ -139,10 +139,7 @@ class BoundTimers:
 
 
 class ProcessOperator:
-    """A processor in one task, with states and timers of its own.
-
-    Outputs of a tag that nothing reads are dropped.
-    """
+    """A processor in one task, with states and timers of its own. Outputs of a tag that nothing reads are dropped."""
 
     def __init__(self, context: ProcessContext) -> None:
         self._context = context
@@ -183,8 +180,7 @@ class ProcessOperator:
         timers = [entries for one in self._all_timers for entries in (one.times, one.far_timers)]
         self._entries = [*state_entries, *timers, self._last_end, self._set_at_end]
         self.run = self._runner()
-        """Calls a function with what it is given and a context, for a key, its name, a timestamp and a watermark.
-        Returns its outputs; changes of state count once it has returned."""
+        """Calls a function for a key, and returns its outputs. Changes of state count once it has returned."""
         self.add = self._adder()
 
     def _schedule(self, time: int) -> None:
