@@ -301,7 +301,7 @@ def _check_reach(plan: Plan, backfill: Backfill) -> None:
             wrong = f"backfill: lookback={backfill.lookback!r}, where {operator.label} reaches over {reach} ms"
             remedy = "choose a longer one, for sessions as long as the longest session"
             raise UsageError(explain(wrong, "a lookback as long as that at least", remedy, operator.origin))
-        if operator.kind == "process" or isinstance(assigner, Unbounded):
+        if operator.handler is not None or isinstance(assigner, Unbounded):
             wrong = f"backfill: {operator.label} may depend on messages from before the lookback, which are not read"
             remedy = "compare a day with what the whole job makes of it"
             _log.warning("%s", explain(wrong, "state that goes within the lookback", remedy, operator.origin))

@@ -360,7 +360,9 @@ class Container:
             for task in self._tasks:
                 task.drain()
             if self._stop() and self._clock() > until:
-                _log.warning("calls in flight %g s after the request to stop are abandoned", DRAIN_SECONDS)
+                _log.warning(
+                    "calls that were in flight for %g s after the request to stop are abandoned", DRAIN_SECONDS
+                )
                 self.commit_ready()
                 return
             await asyncio.sleep(0)

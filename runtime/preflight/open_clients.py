@@ -13,6 +13,7 @@ from ...dsl.functions import called_name
 from ...dsl.operators import Operator
 from ...dsl.pipeline import Pipeline
 from ...dsl.resource import Resource
+from ...dsl.stream_task import hooks_of
 
 _NO_CLIENTS = ("asyncio", "fluvial", "unittest")
 """Packages whose objects are no clients: locks belong to no loop before they are used, and mocks to none at all."""
@@ -56,6 +57,8 @@ def _called_by(operator: Operator) -> list[Any]:
         return [operator.sink.write, operator.sink.flush]
     if isinstance(operator, ops.Process):
         return [operator.processor.on_message, operator.processor.on_timer]
+    if isinstance(operator, ops.Task):
+        return [operator.sample.process, *(getattr(operator.sample, name) for name in hooks_of(operator.sample))]
     return []
 
 

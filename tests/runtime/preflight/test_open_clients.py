@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from fluvial.dsl import KeyedProcessor, Message, Pipeline, resource
+from fluvial.dsl import KeyedProcessor, Message, Pipeline, StreamTask, resource
 from fluvial.runtime.preflight.open_clients import open_clients
 
 
@@ -198,6 +198,13 @@ class Asking(KeyedProcessor[str, str, str]):
         return [f"{session} {message.value}"]
 
 
+class Calling(StreamTask[str, str, str]):
+    """A stream task that uses one that is global."""
+
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:  # noqa: ARG002
+        collector.send(f"{session}")
+
+
 def test_sinks_processors_and_remote_tables_are_looked_into() -> None:
     async def row(key: str) -> str | None:
         return (await session.get(key))[0]
@@ -206,10 +213,12 @@ def test_sinks_processors_and_remote_tables_are_looked_into() -> None:
     words = pipeline.stream("in", key=str, value=str)
     words.sink(Archive(), id="archive")
     words.process(Asking(), id="asking").send_to("out")
+    pipeline.task(Calling, words, id="calling").send_to("out")
     words.join(pipeline.remote_table("rows", read=row), lambda word, _: word, id="joined").send_to("out")
     assert [str(found) for found in open_clients(pipeline)] == [
         "sink archive: write uses Archive.client, an object of Session that is made with the pipeline",
         "process asking: on_message uses session, an object of Session that is made with the pipeline",
+        "task calling: process uses session, an object of Session that is made with the pipeline",
         "join joined: row uses session, an object of Session that is made with the pipeline",
     ]
 

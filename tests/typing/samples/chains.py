@@ -14,7 +14,9 @@ from fluvial.dsl import (
     Batch,
     Cache,
     ClockTimers,
+    Collector,
     Context,
+    Envelope,
     ErrorPolicy,
     KeyedProcessor,
     KeyedStream,
@@ -30,9 +32,12 @@ from fluvial.dsl import (
     Retry,
     Serde,
     Sink,
+    StreamTask,
     Table,
     Tag,
     Tagged,
+    TaskCoordinator,
+    TaskStream,
     Timer,
     Trigger,
     ValueState,
@@ -335,6 +340,29 @@ processed = numbers.process(Limits(), id="limits")
 assert_type(processed, ProcessedStream[str, str])
 assert_type(processed.tagged(Limits.high), KeyedStream[str, int])
 assert_type(processed.map(len), KeyedStream[str, int])
+
+
+class Handing(StreamTask[str, int, str]):
+    """A stream task with a state and a side output."""
+
+    seen = ValueState(int, 0)
+    high = Tag("high", int)
+
+    def process(self, envelope: Envelope[str, int], collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        assert_type(envelope.key, str)
+        assert_type(envelope.offset, int | None)
+        self.seen.value += envelope.value
+        collector.send(envelope.key)
+        collector.send(envelope.value, to=self.high)
+        coordinator.commit("all")
+
+
+handed = pipeline.task(Handing, numbers, id="handed")
+assert_type(handed, ProcessedStream[str, str])
+assert_type(handed.tagged(Handing.high), KeyedStream[str, int])
+by_task = pipeline.task(Handing, [numbers], id="by-task", state="task")
+assert_type(by_task, TaskStream[str])
+assert_type(by_task.tagged(Handing.high), MessageStream[int])
 
 
 class Printer:
