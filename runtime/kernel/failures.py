@@ -82,7 +82,7 @@ class Failures:
             joined = operator in self.joining
             emitted = f"what {self.pipeline.operator(operator).label} emitted for key {_shown(key)} at time {timestamp}"
             what = f"the rows of key {_shown(key)}, joined at time {timestamp}" if joined else emitted
-        record = (key, None, timestamp, ())
+        record: Record = (None if isinstance(value, HookCall) else key, None, timestamp, ())
         self._handle(error, operator_of(error) or operator, what, {**at, "firing": operator}, record)
 
     def _handle(self, error: BaseException, id: str | None, what: str, at: dict[str, Any], record: Record) -> None:

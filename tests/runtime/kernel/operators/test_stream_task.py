@@ -20,6 +20,7 @@ from fluvial.dsl import (
     Timer,
     UsageError,
     ValueState,
+    dead_letter,
     skip,
 )
 from fluvial.planner import Settings, plan
@@ -193,6 +194,17 @@ def test_a_method_that_fails_is_named() -> None:
     with PipelineDriver(doing(act, Hooked)) as driver, pytest.raises(MessageError) as raised:
         driver.advance(2 * SECOND)
     assert "task x failed on its call of window, at time 1000: ValueError: no" in str(raised.value)
+
+
+def test_a_method_that_fails_is_a_letter_without_key() -> None:
+    def act(_: Doing, what: Any, *__: Any) -> None:
+        if what == "window":
+            raise ValueError("no")
+
+    with PipelineDriver(doing(act, Hooked, on_error=dead_letter())) as driver:
+        driver.advance(SECOND)
+        (letter,) = driver.dead_letters
+    assert (letter.key, letter.value, dict(letter.headers)["fluvial-method"]) == (None, None, b"window")
 
 
 def test_an_init_that_fails_is_told_with_its_line() -> None:
