@@ -3,6 +3,7 @@
 Comes in: names, types and functions of the user. Goes out: a `Pipeline`, a graph of frozen operators that does not run.
 Read `stream` first (the verbs), then `operators` (the records that they add) and `keyed_stream`."""
 
+from .async_stream_task import AsyncCollector, AsyncStreamTask, TaskCallback
 from .error_policy import ErrorPolicy, Retry, dead_letter, fail, skip
 from .errors import (
     ContainerFailed,
@@ -38,6 +39,8 @@ __all__ = [
     "FLOAT64",
     "INT64",
     "Aggregate",
+    "AsyncCollector",
+    "AsyncStreamTask",
     "Batch",
     "BatchPart",
     "Cache",
@@ -74,6 +77,7 @@ __all__ = [
     "Tag",
     "Tagged",
     "TakenOver",
+    "TaskCallback",
     "TaskContext",
     "TaskCoordinator",
     "TaskStream",

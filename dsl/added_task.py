@@ -5,13 +5,15 @@ from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from . import operators as ops
+from .async_stream_task import AsyncStreamTask, begins
 from .errors import PipelineError
 from .keyed_stream import KeyedStream, ProcessedStream
+from .operators.calls import AsyncCall
 from .operators.graph import OperatorGraph
 from .side_output import TaskStream
 from .stream import ONE_PIPELINE, MessageStream
-from .stream_task import check_by_key, check_window, checked_task
-from .validation import one_of, require
+from .task_checks import check_by_key, check_window, checked_task
+from .validation import millis, one_of, operator_id, require
 
 StateOf = Literal["key", "task"]
 """What a stream task keeps state for: each key, or each task of the run."""
@@ -33,8 +35,35 @@ def add_task(
     if by_key:
         check_by_key(what, sample)
     fields = {"factory": factory, "sample": sample, "by_key": by_key, "window": check_window(what, sample, window)}
-    tail = graph.add(ops.Task, id=id, inputs=tuple(stream._tail for stream in streams), **fields)
+    tails = tuple(stream._tail for stream in streams)
+    if isinstance(sample, AsyncStreamTask):
+        tails = (_add_calls(what, graph, id, sample, tails, by_key=by_key),)
+    tail = graph.add(ops.Task, id=id, inputs=tails, **fields)
     return ProcessedStream(graph, tail) if by_key else TaskStream(graph, tail)
+
+
+def _add_calls(
+    what: str,
+    graph: OperatorGraph,
+    id: str,
+    sample: AsyncStreamTask[Any, Any, Any],
+    tails: tuple[str, ...],
+    *,
+    by_key: bool,
+) -> str:
+    """Add the operator that makes the calls of an asynchronous stream task."""
+    remedy = "merge(...) them before"
+    require(len(tails) == 1, PipelineError, f"{what}: several inputs=, and an AsyncStreamTask", "one stream", remedy)
+    fn: Any = sample.begin if begins(sample) else sample.process
+    call = AsyncCall(
+        fn=fn,
+        max_in_flight=sample.max_in_flight,
+        order="key" if by_key else "none",
+        timeout=millis(f"{what}: timeout", sample.timeout),
+        retry=None,
+    )
+    name = f"{operator_id(id)}-calls"
+    return graph.add(ops.TaskCall, id=name, inputs=tails, task=id, call=call, sample=sample, by_key=by_key)
 
 
 def _checked_inputs(what: str, graph: OperatorGraph, inputs: Any) -> Sequence[MessageStream[Any]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from . import operators as ops
 from .added_task import StateOf, add_task
 from .annotations import TypeForm
+from .async_stream_task import AsyncStreamTask
 from .error_policy import ErrorPolicy, Retry, fail
 from .errors import PipelineError
 from .functions import timestamp_of
@@ -297,7 +298,7 @@ class Pipeline:
     @overload
     def task(
         self,
-        factory: Callable[[], StreamTask[K, V, U]],
+        factory: Callable[[], StreamTask[K, V, U] | AsyncStreamTask[K, V, U]],
         inputs: KeyedStream[K, V] | Sequence[KeyedStream[K, V]],
         *,
         id: str,
@@ -306,7 +307,7 @@ class Pipeline:
     @overload
     def task(
         self,
-        factory: Callable[[], StreamTask[Any, V, U]],
+        factory: Callable[[], StreamTask[Any, V, U] | AsyncStreamTask[Any, V, U]],
         inputs: MessageStream[V] | Sequence[MessageStream[V]],
         *,
         id: str,
@@ -315,14 +316,14 @@ class Pipeline:
     ) -> TaskStream[U]: ...
     def task(
         self,
-        factory: Callable[[], StreamTask[Any, Any, Any]],
+        factory: Callable[[], StreamTask[Any, Any, Any] | AsyncStreamTask[Any, Any, Any]],
         inputs: MessageStream[Any] | Sequence[MessageStream[Any]],
         *,
         id: str,
         window: timedelta | None = None,
         state: StateOf | None = None,
     ) -> ProcessedStream[Any, Any] | TaskStream[Any]:
-        """Hand the messages of streams to a stream task, the low-level API: see `StreamTask`.
+        """Hand the messages of streams to a stream task, the low-level API: see `StreamTask`, `AsyncStreamTask`.
 
         `factory` makes one for each task of the run: the class, or a function without arguments. With several `inputs`
         a task reads the partitions of one number of all of them. `state="key"`, the default of keyed streams, keeps

@@ -1,18 +1,13 @@
 """Stream tasks: code of the user's that is handed each message of a task of the runtime, with the place where it was
 read, keeps state, and asks for commits and for the end of the run."""
 
-from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 from msgspec import Struct
 
-from .errors import PipelineError
-from .functions import check_call, is_asynchronous, is_generator
 from .keyed_state import HoldsStates
 from .message import Headers
-from .processor import Tag, check_attributes, clock_of
-from .validation import explain, millis, require
+from .processor import Tag
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -27,7 +22,7 @@ Scope = Literal["task", "all"]
 
 HOOKS = ("init", "window", "on_end_of_stream", "on_drain", "close")
 """The methods that a stream task may have besides `process`."""
-_OF_THE_TASK = ("window", "on_end_of_stream", "on_drain")
+OF_THE_TASK = ("window", "on_end_of_stream", "on_drain")
 """Those that are called for the whole task, with no key at hand."""
 
 
@@ -144,67 +139,6 @@ class StreamTask(HoldsStates, Generic[K, V, U]):
         raise NotImplementedError
 
 
-def hooks_of(task: StreamTask[Any, Any, Any]) -> tuple[str, ...]:
+def hooks_of(task: HoldsStates) -> tuple[str, ...]:
     """The methods besides `process` that a stream task has."""
     return tuple(name for name in HOOKS if callable(getattr(task, name, None)))
-
-
-def checked_task(what: str, factory: Any) -> StreamTask[Any, Any, Any]:
-    """A stream task that a factory makes, refused unless it can be put to work."""
-    remedy = "pass the class, or a function without arguments that makes one"
-    require(callable(factory), PipelineError, f"{what} got {factory!r}", "a factory of StreamTasks", remedy)
-    check_call(what, factory)
-    task = factory()
-    name = type(task).__name__
-    remedy = "write class Mine(StreamTask[str, int, int]) with process"
-    wrong = f"{what}: the factory made {task!r}"
-    require(isinstance(task, StreamTask), PipelineError, wrong, "a StreamTask", remedy)
-    remedy = "write def process(self, envelope, collector, coordinator)"
-    has_process = type(task).process is not StreamTask.process
-    require(has_process, PipelineError, f"{what}: {name} has no process", "a method process", remedy)
-    _check_methods(what, task)
-    check_attributes(what, task)
-    clock = clock_of(task)
-    remedy = "write a method window, and window=timedelta(...); or use process, whose class may have timers"
-    wrong = f"{what}: {name}.{clock} is a ClockTimers"
-    require(clock is None, PipelineError, wrong, "a StreamTask without timers", remedy)
-    checked: StreamTask[Any, Any, Any] = task
-    return checked
-
-
-def _check_methods(what: str, task: Any) -> None:
-    takes: dict[str, tuple[str, ...]] = dict.fromkeys(_OF_THE_TASK, ("collector", "coordinator"))
-    takes |= {"process": ("envelope", "collector", "coordinator"), "init": ("context",), "close": ()}
-    for name in ("process", *hooks_of(task)):
-        method = getattr(task, name)
-        wrong, remedy = f"{what}: {type(task).__name__}.{name}", "send values with collector.send(value)"
-        require(not is_generator(method), PipelineError, f"{wrong} is a generator", "a plain function", remedy)
-        remedy = "make calls with async_flat_map, before or behind"
-        require(not is_asynchronous(method), PipelineError, f"{wrong} is asynchronous", "a plain function", remedy)
-        check_call(f"{what}: {name}", method, *takes[name], of="a method")
-
-
-def check_window(what: str, task: StreamTask[Any, Any, Any], window: timedelta | None) -> int | None:
-    """The time between two calls of `window`, in ms. Refused where the class has no such method, or no time stands."""
-    name = type(task).__name__
-    ticks = "window" in hooks_of(task)
-    if window is None:
-        wrong, remedy = f"{what}: {name} has a method window, and no time is given", "write window=timedelta(...)"
-        require(not ticks, PipelineError, wrong, "the time between two calls", remedy)
-        return None
-    remedy = "write def window(self, collector, coordinator), or leave out window="
-    require(ticks, PipelineError, f"{what}: window= and {name}, which has no method window", "a method window", remedy)
-    return millis(f"{what}: window", window, least=1)
-
-
-def check_by_key(what: str, task: StreamTask[Any, Any, Any]) -> None:
-    """Refuse methods of the whole task where state is by key: they would have no key at hand."""
-    for name in hooks_of(task):
-        if name in _OF_THE_TASK:
-            wrong = f'{what}: {type(task).__name__}.{name} with state="key", and no key is at hand there'
-            remedy = 'write state="task"; or use process, whose timers are by key'
-            raise PipelineError(explain(wrong, "process, init and close alone", remedy))
-
-
-Factory = Callable[[], StreamTask[K, V, U]]
-"""Makes a stream task: a class, or a function without arguments."""

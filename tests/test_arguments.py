@@ -560,6 +560,8 @@ def test_a_wrong_argument_is_refused_where_it_is_written(name: str, argument: st
 
 DATA = {
     "Aggregate",
+    "AsyncCollector",
+    "AsyncStreamTask",
     "BatchPart",
     "ClockTimers",
     "Collector",
@@ -578,6 +580,7 @@ DATA = {
     "StreamTask",
     "Table",
     "Tagged",
+    "TaskCallback",
     "TaskContext",
     "TaskCoordinator",
     "TaskStream",

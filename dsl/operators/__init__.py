@@ -14,7 +14,7 @@ from .join import How, JoinRemote, JoinStreams, JoinTable, JoinTables, Lookup, R
 from .process import Process, Side
 from .stateless import Branch, Filter, FlatMap, Map, MapMessages, Merge, Source, Split
 from .table import PutRemote, PutTo, TableOf, table_id
-from .task import Task
+from .task import Task, TaskCall
 from .terminal import SendTo, SinkTo
 from .window import WindowBy
 
@@ -55,6 +55,7 @@ __all__ = [
     "Split",
     "TableOf",
     "Task",
+    "TaskCall",
     "Time",
     "WindowBy",
     "table_id",

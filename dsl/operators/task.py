@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..stream_task import StreamTask
+from ..keyed_state import HoldsStates
 from .base import Emits, Operator, Role
+from .calls import AsyncCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,8 +14,8 @@ class Task(Operator):
     """Hands messages to a stream task of the user's. `sample` is one that the `factory` has made, for what its class
     declares. With `by_key` its state is by key; `window` is the time between two calls of its method, in ms."""
 
-    factory: Callable[[], StreamTask[Any, Any, Any]]
-    sample: StreamTask[Any, Any, Any]
+    factory: Callable[[], HoldsStates]
+    sample: HoldsStates
     by_key: bool
     window: int | None
     kind: ClassVar[str] = "task"
@@ -33,6 +34,29 @@ class Task(Operator):
         return self.by_key
 
     @property
-    def handler(self) -> StreamTask[Any, Any, Any]:
+    def handler(self) -> HoldsStates:
         """A stream task of its class."""
         return self.sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCall(Operator):
+    """Makes the calls of the asynchronous stream task of the operator `task`, which is behind it: what they gave counts
+    there. `sample` and `by_key` are as of a `Task`."""
+
+    task: str
+    call: AsyncCall
+    sample: HoldsStates
+    by_key: bool
+    kind: ClassVar[str] = "task_call"
+    emits: ClassVar[Emits] = "many"
+
+    @property
+    def plain_label(self) -> str:
+        """`calls of task priced`."""
+        return f"calls of task {self.task}"
+
+    @property
+    def async_call(self) -> AsyncCall:
+        """The call for each message."""
+        return self.call

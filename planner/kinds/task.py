@@ -5,12 +5,13 @@ from typing import Any, TypeVar
 
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN
+from ...dsl.async_stream_task import AsyncStreamTask
 from ...dsl.errors import PlanError
 from ...dsl.pipeline import Pipeline
 from ...dsl.stream_task import HOOKS, StreamTask, hooks_of
 from ...dsl.validation import explain
 from ..descriptions import duration
-from ..flow import Flow, known_name
+from ..flow import Flow, as_given, known_name
 from .contradictions import Contradiction, taking, taking_keys
 from .process import arguments_of, state_options, states_meaning, states_text, tag_options
 from .row import Flows, Meaning, OperatorState, PlannerKind
@@ -27,9 +28,10 @@ def _of_task(operator: ops.Task, inputs: list[Flow]) -> Flow:
     return Flow(inputs[0].key if operator.by_key else None, UNKNOWN if unknown else declared)
 
 
-def _declared(operator: ops.Task) -> tuple[Any, Any, Any]:
+def _declared(operator: ops.Task | ops.TaskCall) -> tuple[Any, Any, Any]:
     """The types that its class declares: of keys, of values, and of what it sends."""
-    arguments = arguments_of(type(operator.sample), StreamTask)
+    base = AsyncStreamTask if isinstance(operator.sample, AsyncStreamTask) else StreamTask
+    arguments = arguments_of(type(operator.sample), base)
     return (arguments[0], arguments[1], arguments[2]) if len(arguments) == 3 else (UNKNOWN, UNKNOWN, UNKNOWN)
 
 
@@ -53,7 +55,7 @@ def _check_task(operator: ops.Task, flows: Flows) -> None:
         raise PlanError(explain(wrong, "keys of one type, so that equal ones meet", remedy, operator.origin))
 
 
-def _of_task_types(operator: ops.Task, inputs: list[Flow]) -> Iterator[Contradiction]:
+def _of_task_types(operator: ops.Task | ops.TaskCall, inputs: list[Flow]) -> Iterator[Contradiction]:
     """What its class declares to take; of several inputs, whose types may be some of those, nothing is known."""
     key, value, _ = _declared(operator)
     name = type(operator.sample).__name__
@@ -61,6 +63,11 @@ def _of_task_types(operator: ops.Task, inputs: list[Flow]) -> Iterator[Contradic
         yield from taking(operator, name, value, inputs)
     if operator.by_key:
         yield from taking_keys(operator, name, key, inputs)
+
+
+def _call_options(op: ops.TaskCall) -> dict[str, str]:
+    """The limits of its calls."""
+    return {"max_in_flight": str(op.call.max_in_flight), "timeout": duration(op.call.timeout)}
 
 
 def _task_state(_: Pipeline, op: ops.Task, inputs: list[Flow]) -> Meaning:
@@ -92,4 +99,5 @@ ROWS: Mapping[type[ops.Operator], PlannerKind] = {
         fires_at_end=_ends,
         end_dependence=_called_at_end,
     ),
+    ops.TaskCall: PlannerKind(flow=as_given, options=_call_options, contradictions=_of_task_types),
 }

@@ -1,6 +1,7 @@
 """Where the message at hand was read."""
 
 from collections.abc import Collection
+from typing import Any
 
 from .calls.in_flight import InFlightTracker
 from .message_failures import FedBatch, MessageFailures
@@ -18,8 +19,10 @@ class MessagePlaces:
     def at_hand(self) -> MessagePlace:
         """The place of the message whose effects are being applied."""
         where = self._tracker.releasing
-        if where is None:
-            where = (self._failures.batch, self.index[0])
+        return self.of((self._failures.batch, self.index[0]) if where is None else where)
+
+    def of(self, where: tuple[Any, ...]) -> MessagePlace:
+        """The place of a message, or of a firing, as it is tracked in flight."""
         if len(where) != 2 or where[1] < 0:  # a firing
             return NOWHERE
         batch: FedBatch = where[0]

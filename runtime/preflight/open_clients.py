@@ -58,7 +58,7 @@ def _called_by(operator: Operator) -> list[Any]:
     if isinstance(operator, ops.Process):
         return [operator.processor.on_message, operator.processor.on_timer]
     if isinstance(operator, ops.Task):
-        return [operator.sample.process, *(getattr(operator.sample, name) for name in hooks_of(operator.sample))]
+        return [getattr(operator.sample, name) for name in ("process", *hooks_of(operator.sample))]
     return []
 
 

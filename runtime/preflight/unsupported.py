@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
+from ...dsl.async_stream_task import AsyncStreamTask
 from ...dsl.stream_task import StreamTask, hooks_of
 from ...planner.grouping import BY_STREAM_PARTITION
 from ...planner.journals import journals_of
@@ -78,13 +79,17 @@ def _by_task(plan: Plan, _: str) -> Iterable[str]:
     return [operator.label for operator in plan.pipeline.operators if not operator.is_elastic]
 
 
+def _asynchronous_tasks(plan: Plan, _: str) -> Iterable[str]:
+    return [operator.label for operator in plan.pipeline.operators if operator.kind == "task_call"]
+
+
 def _with_methods(plan: Plan, _: str) -> Iterable[str]:
     """The methods of stream tasks with state by key that are called beside `process`."""
     handlers = [(one, one.handler) for one in plan.pipeline.operators if one.is_elastic]
     return [
         f"{name} of {operator.label}"
         for operator, handler in handlers
-        if isinstance(handler, StreamTask)
+        if isinstance(handler, StreamTask | AsyncStreamTask)
         for name in hooks_of(handler)
     ]
 
@@ -140,6 +145,7 @@ _LIMITATIONS = (
         "Spark reads topics side by side, and only a stage with state processes a bootstrap stream first",
     ),
     _Row("spark", _by_task, 'its state is by task, and on Spark no task stays: write state="key"'),
+    _Row("spark", _asynchronous_tasks, "stream tasks are synchronous there: use async_flat_map, and one behind it"),
     _Row("spark", _with_methods, "Spark makes stream tasks anew for each batch, and calls process alone"),
 )
 _CAVEATS = (

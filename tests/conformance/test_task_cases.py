@@ -2,14 +2,18 @@
 of Samza's low-level API. Overruled: a clean end commits all tasks (R05), so does an end of input (R10), and a commit
 may have more than the message that asked for it (C06), for what is behind it counts whole, too."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
 
 from engines.conformance import Conformance, check, on_targets
 from fluvial.dsl import (
+    AsyncCollector,
+    AsyncStreamTask,
     Collector,
     Envelope,
     MapState,
@@ -17,7 +21,9 @@ from fluvial.dsl import (
     Pipeline,
     StreamTask,
     Tag,
+    TaskCallback,
     TaskCoordinator,
+    UsageError,
     ValueState,
     skip,
 )
@@ -277,3 +283,99 @@ def test_c09_requests_of_three_tasks() -> None:
             assert not driver.shut_down
         driver.records.send("in", texts("shutdown"), partition=2)
         assert driver.shut_down
+
+
+class Sleeping(AsyncStreamTask[Any, str, str]):
+    """Takes as many seconds as a message says, and then does what it says, in the order in which calls end."""
+
+    counted = ValueState(int, 0)
+
+    async def process(
+        self, envelope: AnyEnvelope, collector: AsyncCollector[str], coordinator: TaskCoordinator
+    ) -> None:
+        seconds, *verbs = envelope.value.split()
+        await asyncio.sleep(int(seconds))
+        collector.apply(self.count, envelope.value, collector)
+        if "commit" in verbs:
+            coordinator.commit()
+        if "shutdown" in verbs:
+            coordinator.shutdown()
+        if "fail" in verbs:
+            raise ValueError(envelope.value)
+
+    def count(self, value: str, collector: AsyncCollector[str]) -> None:
+        self.counted.value += 1
+        collector.send(f"{self.counted.value} {value}")
+
+
+def sleeping() -> Pipeline:
+    pipeline = Pipeline("sleeping", on_error=skip())
+    pipeline.task(Sleeping, pipeline.stream("in", value=str), id="x").send_to("out", value=str)
+    return pipeline
+
+
+def test_c06_a_request_counts_once_all_before_it_have_landed() -> None:
+    with PipelineDriver(sleeping(), commits="timed") as driver:
+        driver.records.send("in", texts("3", "2 commit", "1 shutdown"))
+        driver.advance(2 * SECOND)
+        assert (committed(driver), driver.shut_down) == (set(), False)
+        driver.advance(SECOND)
+        assert driver.shut_down  # behind the commit that was asked for before it
+        assert committed(driver) == {"1 1 shutdown", "2 2 commit", "3 3"}
+
+
+def test_a_message_whose_call_fails_counts_for_nothing() -> None:
+    with PipelineDriver(sleeping()) as driver:
+        driver.records.send("in", texts("1", "2 shutdown fail", "3"))
+        driver.advance(3 * SECOND)
+        assert (committed(driver), driver.shut_down) == ({"1 1", "2 3"}, False)
+
+
+def test_what_was_in_flight_is_called_again_after_a_crash() -> None:
+    with PipelineDriver(sleeping(), commits="timed") as driver:
+        driver.records.send("in", texts("1", "9", "2"))
+        driver.advance(3 * SECOND)
+        driver.restart()
+        driver.advance(9 * SECOND)
+        driver.commit()
+        assert committed(driver) == {"1 1", "2 2", "3 9"}
+
+
+def told(calls: list[BaseException | None]) -> TaskCallback:
+    return TaskCallback(calls.append)
+
+
+def test_c01_a_callback_tells_of_success_or_failure() -> None:
+    calls, error = list[BaseException | None](), ValueError("no")
+    told(calls).complete()
+    told(calls).fail(error)
+    assert calls == [None, error]
+
+
+def test_c02_a_second_call_is_refused() -> None:
+    calls = list[BaseException | None]()
+    callback = told(calls)
+    callback.complete()
+    for again in (callback.complete, lambda: callback.fail(ValueError("no"))):
+        with pytest.raises(UsageError, match="told to be done"):
+            again()
+    assert calls == [None]
+
+
+def test_c03_of_two_threads_one_is_first() -> None:
+    calls, refused, both = list[BaseException | None](), list[UsageError](), Barrier(2)
+    callback = told(calls)
+
+    def complete() -> None:
+        both.wait()
+        try:
+            callback.complete()
+        except UsageError as error:
+            refused.append(error)
+
+    threads = [Thread(target=complete) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (calls, len(refused)) == ([None], 1)

@@ -13,7 +13,7 @@ OPERATORS = ROOT / "docs" / "operators"
 PAGES = {page.stem: page.read_text(encoding="utf-8") for page in OPERATORS.glob("*.md")}
 
 
-PARTS = {"branch": "split", "side": "process"}
+PARTS = {"branch": "split", "side": "process", "task_call": "task"}
 """What an operator's page tells of another's."""
 
 _OPERATORS = (kind for kind in vars(ops).values() if isinstance(kind, type) and issubclass(kind, ops.Operator))

@@ -8,7 +8,8 @@ import pytest
 
 from explained import assert_explains
 from fluvial.dsl import ClockTimers, Collector, Envelope, Pipeline, PipelineError, StreamTask, Tag, TaskCoordinator
-from fluvial.dsl.stream_task import checked_task, hooks_of
+from fluvial.dsl.stream_task import hooks_of
+from fluvial.dsl.task_checks import checked_task
 
 SECOND = timedelta(seconds=1)
 

@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from fluvial.dsl import (
+    AsyncCollector,
+    AsyncStreamTask,
     Batch,
     Cache,
     ClockTimers,
@@ -99,6 +101,18 @@ class Refunds(StreamTask[str, Payment, str]):
         self.paid.value += 1
         collector.send(f"{envelope.key}: {self.paid.value}")
         coordinator.commit()
+
+
+class Receipts(AsyncStreamTask[str, Payment, str]):
+    """An asynchronous stream task."""
+
+    max_in_flight = 20
+
+    async def process(
+        self, envelope: Envelope[str, Payment], collector: AsyncCollector[str], coordinator: TaskCoordinator
+    ) -> None:
+        del coordinator
+        collector.send(envelope.key)
 
 
 class Ledger:
@@ -222,6 +236,7 @@ def _meetings(pipeline: Pipeline, orders: KeyedStream[str, Order]) -> None:
     quiet.send_to("quiet")
     quiet.tagged(Quiet.large).send_to("large")
     pipeline.task(Refunds, payments, id="refunds").send_to("refunds")
+    pipeline.task(Receipts, payments, id="receipts").send_to("receipts")
 
 
 def _tables(pipeline: Pipeline, orders: KeyedStream[str, Order]) -> None:

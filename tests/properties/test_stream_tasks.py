@@ -1,13 +1,17 @@
 """Stream tasks whatever comes: each message counts once, whole or not at all, across crashes, commits and failures, and
 a shutdown is behind the message that asked for it."""
 
+import asyncio
 from collections import Counter
+from random import Random
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluvial.dsl import (
+    AsyncCollector,
+    AsyncStreamTask,
     Collector,
     Envelope,
     ListState,
@@ -94,3 +98,45 @@ def test_nothing_is_processed_behind_a_shutdown(before: list[str], behind: list[
         assert driver.shut_down
         seen = [int(message.value.split()[2]) for message in driver.read("out")]
     assert seen == [offset for offset, word in enumerate([*before, "shutdown-all"]) if word != "fail"]
+
+
+class Counted(AsyncStreamTask[Any, str, str]):
+    """Counts messages, in whatever order their calls end, and does what they say."""
+
+    count = ValueState(int, 0)
+    offsets = ListState(int)
+
+    async def process(self, envelope: Word, collector: AsyncCollector[str], coordinator: TaskCoordinator) -> None:
+        await asyncio.sleep(0)
+        collector.apply(self.add, envelope, collector)
+        if envelope.value.startswith("commit"):
+            coordinator.commit("all" if envelope.value.endswith("all") else "task")
+        if envelope.value == "fail":
+            coordinator.shutdown("all")
+            raise ValueError(envelope.value)
+
+    def add(self, envelope: Word, collector: AsyncCollector[str]) -> None:
+        self.count.value += 1
+        self.offsets.append(envelope.offset or 0)
+        assert len(self.offsets) == self.count.value
+        collector.send(f"{self.count.value} {envelope.offset}")
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.lists(st.tuples(st.lists(st.sampled_from(VERBS[:4]), max_size=5), st.booleans()), max_size=4), st.randoms())
+def test_messages_in_flight_count_once_each_whatever_call_ends_first(
+    batches: list[tuple[list[str], bool]], random: Random
+) -> None:
+    pipeline, sent = Pipeline("counted", on_error=skip()), list[str]()
+    pipeline.task(Counted, pipeline.stream("in", value=str), id="x").send_to("out", value=str)
+    with PipelineDriver(pipeline, commits="timed", async_results=lambda ready: random.randrange(len(ready))) as driver:
+        for words, crashes in batches:
+            driver.records.send("in", [(None, word.encode(), 0, ()) for word in words])
+            sent += words
+            if crashes:
+                driver.restart()
+        driver.end()
+        assert not driver.shut_down
+        found = [tuple(map(int, message.value.split())) for message in driver.read("out")]
+    assert sorted(number for number, _ in found) == list(range(1, len(found) + 1))
+    assert sorted(offset for _, offset in found) == [at for at, word in enumerate(sent) if word != "fail"]

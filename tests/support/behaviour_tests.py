@@ -7,6 +7,7 @@ from mirror import Rows
 
 BEHAVIOUR_TESTS: Rows = {
     "dsl/added_task.py": ("tests/dsl/test_stream_task.py",),
+    "dsl/task_checks.py": ("tests/dsl/test_stream_task.py", "tests/dsl/test_async_stream_task.py"),
     "dsl/finite.py": ("tests/dsl/test_serde.py",),
     "dsl/keyed_state.py": ("tests/dsl/test_processor.py",),
     "dsl/operators/base.py": ("tests/dsl/operators/test_labels.py", "tests/planner/test_state_schema.py"),
@@ -130,6 +131,7 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/runtime/kernel/code/test_stage_graph.py",
         "tests/runtime/kernel/operators/test_tables.py",
     ),
+    "runtime/kernel/operators/async_stream_task.py": ("tests/dsl/test_async_stream_task.py",),
     "runtime/kernel/message_places.py": ("tests/runtime/kernel/operators/test_stream_task.py",),
     "runtime/kernel/stateful_operator.py": ("tests/runtime/kernel/windows/test_tumbling.py",),
     "runtime/kernel/task_requests.py": (

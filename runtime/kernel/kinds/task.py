@@ -1,19 +1,26 @@
 """The kernel's row of stream tasks."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
+from typing import Any, cast
 
 from ....dsl import operators as ops
 from ....dsl.errors import MessageError
+from ....dsl.message import Headers
 from ....dsl.operators import Operator
 from ....dsl.serde import key_serde
-from ....dsl.stream_task import TaskContext
+from ....dsl.stream_task import Envelope, TaskContext
 from ....dsl.validation import explain
 from ....planner.task_assignment import TaskId
 from ...process.interruptions import INTERRUPTIONS
+from ..code.code_writer import CodeWriter
+from ..code.source_text import CodePath, Variables
 from ..environment import StageEnvironment
+from ..operators.async_stream_task import outcome_of
 from ..operators.stream_task import StreamTaskOperator, TaskSurroundings
 from ..stateful_operator import StatefulOperator
+from .async_call import after_call, attach_pool, write_call
 from .process import context_of
 from .row import KernelKind, if_time_counts
 from .writing import after_firing, write_stateful
@@ -50,6 +57,39 @@ def _make_task(environment: StageEnvironment, operator: ops.Task, emit: Callable
     return made
 
 
+def _write_task_call(writer: CodeWriter, path: CodePath, operator: Operator, names: Variables, depth: int) -> None:
+    """Submit a call whose argument is an envelope."""
+    envelope = f"envelope_{writer.number[operator.id]}({names}, in_flight.where)"
+    write_call(writer, path, operator, replace(names, value=envelope), depth)
+
+
+def _bind_task_call(environment: StageEnvironment, operator: ops.TaskCall) -> dict[str, Any]:
+    """What makes the envelope of a message."""
+    key = environment.program.flows[operator.inputs[0]].key
+    decode, places = bytes if key is None else key_serde(key).decode, environment.places
+
+    def envelope(
+        key: bytes | None, value: Any, timestamp: int, headers: Headers, where: tuple[Any, ...]
+    ) -> Envelope[Any, Any]:
+        name = None if key is None else decode(key)
+        return Envelope(name, value, timestamp, headers, 0, *places.of(where))
+
+    return {"envelope": envelope}
+
+
+def _attach_task_call(
+    environment: StageEnvironment, operator: ops.TaskCall, after: Callable[..., None]
+) -> dict[str, Any]:
+    """The pool of calls of the task that the operator behind this one has made for itself."""
+    taken = environment.requests.taken
+
+    async def call(envelope: Envelope[Any, Any]) -> list[Any]:
+        made = cast("StreamTaskOperator", environment.stateful[operator.task])
+        return [await outcome_of(made.task, envelope, taken=taken)]
+
+    return attach_pool(environment, operator, replace(operator.call, fn=call), after)
+
+
 def _context(environment: StageEnvironment) -> TaskContext:
     """Which task it is."""
     stage = environment.program.plan.stage(environment.program.stage)
@@ -61,4 +101,5 @@ ROWS: Mapping[type[Operator], KernelKind] = {
     ops.Task: KernelKind(
         write=write_stateful, define=after_firing, make_state=_make_task, emits_at_once=if_time_counts
     ),
+    ops.TaskCall: KernelKind(write=_write_task_call, define=after_call, bind=_bind_task_call, attach=_attach_task_call),
 }

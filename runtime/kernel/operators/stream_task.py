@@ -1,14 +1,16 @@
 """A stream task in one task of a stage: the user's code on the state of a processor, by key or of the whole task."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ....dsl.errors import UsageError
 from ....dsl.message import Headers, Message
 from ....dsl.operators import Task
 from ....dsl.processor import Tag
-from ....dsl.stream_task import Envelope, Scope, StreamTask, hooks_of
+from ....dsl.stream_task import Envelope, Scope, hooks_of
 from ....dsl.validation import explain
 from ...process.interruptions import INTERRUPTIONS
 from ..state_backend import Change
@@ -76,9 +78,23 @@ class AskedRequests:
         request, self._commit, self._shutdown = RunRequest(self._commit, self._shutdown, place()), None, None
         return request
 
+    def take_over(self, other: "AskedRequests") -> None:
+        """Ask for what another one has asked for, as its message counts."""
+        self._commit, self._shutdown = other._commit, other._shutdown
+
     def forget(self) -> None:
         """Forget what was asked for: the call failed."""
         self._commit = self._shutdown = None
+
+
+class Outcome(ABC):
+    """What has come of a message in an asynchronous call, and counts now."""
+
+    asked: AskedRequests
+
+    @abstractmethod
+    def count(self, collector: SentValues) -> None:
+        """Send and change what the call has left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +115,12 @@ class StreamTaskOperator:
     def __init__(
         self,
         operator: Task,
-        task: StreamTask[Any, Any, Any],
+        task: Any,
         context_of: Callable[..., ProcessContext],
         emit: EmitMessage,
         around: TaskSurroundings,
     ) -> None:
-        self._operator, self._task, self._around = operator, task, around
+        self._operator, self.task, self._around = operator, task, around
         self._hooks = hooks_of(task)
         self._collector, self._coordinator = SentValues(), AskedRequests(taken=around.taken)
         self._key: bytes | None = None
@@ -157,11 +173,18 @@ class StreamTaskOperator:
             self._around.note(request)
 
     def _process(self, message: Message[Any], _: Any) -> list[Any]:
+        if isinstance(message.value, Outcome):
+            return self._call(partial(self._count, message.value))
         key = self._key
         name = None if key is None else self._around.decode_keys[self._input](key)
         place = self._around.place()
         envelope = Envelope(name, message.value, message.timestamp, message.headers, self._input, *place)
-        return self._call(self._task.process, envelope)
+        return self._call(self.task.process, envelope)
+
+    def _count(self, outcome: Outcome, collector: SentValues, coordinator: "AskedRequests") -> None:
+        """A message whose call has ended counts."""
+        outcome.count(collector)
+        coordinator.take_over(outcome.asked)
 
     def _call(self, method: Callable[..., None], *given: Any) -> list[Any]:
         """Call a method of the task; returns what it has sent."""
@@ -178,7 +201,7 @@ class StreamTaskOperator:
 
     def init(self, given: Any) -> None:
         """Let the task begin; states that are of the whole task are at hand."""
-        method: Any = getattr(self._task, "init", None)
+        method: Any = getattr(self.task, "init", None)
         if method is not None and self._operator.by_key:
             method(given)
         elif method is not None:
@@ -186,7 +209,7 @@ class StreamTaskOperator:
 
     def close(self) -> None:
         """Let the task end."""
-        method: Any = getattr(self._task, "close", None)
+        method: Any = getattr(self.task, "close", None)
         if method is not None:
             method()
 
@@ -217,7 +240,7 @@ class StreamTaskOperator:
     def _run_hook(self, name: str, time: int) -> None:
         """Call a method of the whole task, as a dispatch of its own."""
         self._key = None
-        method: Any = getattr(self._task, name)
+        method: Any = getattr(self.task, name)
         self._inner.scope.time = max(time, self._inner.passed)
         try:
             call = lambda _, __: self._call(method)  # noqa: E731 - as the processor calls methods

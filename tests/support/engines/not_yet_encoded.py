@@ -1,6 +1,5 @@
 """Conformance cases that are not encoded, each with the reason."""
 
-ASYNC = "asynchronous stream tasks are a later feature"
 INTERNAL = "an internal of Samza without a counterpart here"
 
 NOT_YET: dict[str, str] = {
@@ -8,7 +7,6 @@ NOT_YET: dict[str, str] = {
     **dict.fromkeys(("W26", "W27"), INTERNAL),
     "R15": "a commit is made between messages here: none starts while one is processed",
     **dict.fromkeys(("R18", "R19", "R20", "R26", "O13", "O14"), INTERNAL),
-    **dict.fromkeys(("C01", "C02", "C03"), ASYNC),
     **dict.fromkeys(("M10",), INTERNAL),
     **dict.fromkeys(("P15", "P17"), INTERNAL),
 }

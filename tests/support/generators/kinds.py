@@ -36,6 +36,7 @@ DRAWN_KINDS: Mapping[type[Operator], type[Compact]] = {
 NOT_DRAWN: Mapping[type[Operator], str] = {
     ops.PutTo: "a lookup behind it needs one order of arrival: FILLED in tests/properties/test_engines.py has it",
     ops.Task: "what it does hangs on offsets, commits and the clock: tests/conformance/test_task_cases.py has it",
+    ops.TaskCall: "it is but in front of a stream task: tests/conformance/test_task_cases.py has it",
     ops.SinkTo: "a description can be printed, and a sink is an object: tests/docs/test_rules_of_routing.py has it",
 }
 """Why random pipelines have no operator of a kind, and which tests run it instead."""

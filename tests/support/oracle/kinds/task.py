@@ -9,8 +9,11 @@ from fluvial.dsl.operators import Operator
 from oracle.kinds.row import Effects, OracleKind
 
 
-def _refuse(_: Effects, operator: ops.Task, __: Message[Any], ___: int) -> None:
+def _refuse(_: Effects, operator: Operator, __: Message[Any], ___: int) -> None:
     raise NotImplementedError(f"the oracle does not run stream tasks, such as {operator.label}")
 
 
-ROWS: Mapping[type[Operator], OracleKind] = {ops.Task: OracleKind(take=_refuse)}
+ROWS: Mapping[type[Operator], OracleKind] = {
+    ops.Task: OracleKind(take=_refuse),
+    ops.TaskCall: OracleKind(take=_refuse),
+}

@@ -1,0 +1,92 @@
+"""The calls of an asynchronous stream task: what comes of a message, until it counts."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from ....dsl.async_stream_task import AsyncStreamTask, TaskCallback, begins
+from ....dsl.errors import UsageError
+from ....dsl.processor import Tag
+from ....dsl.stream_task import Envelope
+from ....dsl.validation import explain
+from .stream_task import AskedRequests, Outcome, SentValues
+
+
+class CallOutcome(Outcome):
+    """What comes of a message: the collector of its call, and its requests. Once the call has ended it waits until the
+    message counts; what is sent then, by the functions that are applied, counts too."""
+
+    def __init__(self, *, taken: bool) -> None:
+        self.asked = AskedRequests(taken=taken)
+        self._steps: list[tuple[Callable[..., None], tuple[Any, ...], Tag[Any] | None]] | None = []
+        self._target: SentValues | None = None
+
+    def send(self, value: Any, /, *, to: Tag[Any] | None = None) -> None:
+        """Emit a value, by a side output if a tag is given."""
+        if self._target is not None:
+            self._target.send(value, to=to)
+        else:
+            self._add(_sent, (value,), to)
+
+    def apply(self, change: Callable[..., None], /, *arguments: Any) -> None:
+        """Call a function as the message counts."""
+        if self._target is not None:
+            change(*arguments)
+        else:
+            self._add(change, arguments, None)
+
+    def _add(self, change: Callable[..., None], arguments: tuple[Any, ...], to: Tag[Any] | None) -> None:
+        if self._steps is None:
+            wrong = "a collector was used after the call of its message had ended"
+            raise UsageError(explain(wrong, "values that are sent before", "await, or complete, what sends them"))
+        self._steps.append((change, arguments, to))
+
+    def end(self) -> "CallOutcome":
+        """The call has ended."""
+        self._ended, self._steps = self._steps or [], None
+        return self
+
+    def count(self, collector: SentValues) -> None:
+        """The message counts: send what was sent, and apply what is to be applied, in order."""
+        self._target = collector
+        try:
+            for change, arguments, to in self._ended:
+                if change is _sent:
+                    collector.send(*arguments, to=to)
+                else:
+                    change(*arguments)
+        finally:
+            self._target = None
+
+
+def _sent() -> None:
+    """Stands for a value that is sent."""
+
+
+async def outcome_of(task: AsyncStreamTask[Any, Any, Any], envelope: Envelope[Any, Any], *, taken: bool) -> CallOutcome:
+    """Hand a message to an asynchronous stream task, and wait until it is done."""
+    outcome = CallOutcome(taken=taken)
+    if not begins(task):
+        await task.process(envelope, outcome, outcome.asked)
+        return outcome.end()
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def ended(error: BaseException | None) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the run has ended, and nobody waits
+            loop.call_soon_threadsafe(_settle, done, error)
+
+    task.begin(envelope, outcome, outcome.asked, TaskCallback(ended))
+    await done
+    return outcome.end()
+
+
+def _settle(done: "asyncio.Future[None]", error: BaseException | None) -> None:
+    """Set the result of a message that has not been given up meanwhile, for its time was over."""
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
