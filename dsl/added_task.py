@@ -67,7 +67,7 @@ def _add_calls(
 
 
 def _checked_inputs(what: str, graph: OperatorGraph, inputs: Any) -> Sequence[MessageStream[Any]]:
-    streams = (inputs,) if isinstance(inputs, MessageStream) else inputs
+    streams: Any = (inputs,) if isinstance(inputs, MessageStream) else inputs
     good = isinstance(streams, Sequence) and not isinstance(streams, str | bytes) and bool(streams)
     remedy = "pass one, such as pipeline.stream(...), or a list of them"
     require(good, PipelineError, f"{what}: inputs={inputs!r}", "a stream, or several", remedy)

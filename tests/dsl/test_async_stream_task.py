@@ -56,7 +56,7 @@ class Passing(AsyncStreamTask[Any, str, str]):
 class Both(Passing):
     """Has both methods."""
 
-    def begin(self, *_: Any) -> None:
+    def begin(self, envelope: Any, collector: Any, coordinator: Any, callback: Any) -> None:
         """Do nothing."""
 
 
@@ -166,8 +166,9 @@ class Late(AsyncStreamTask[Any, str, str]):
     timeout = SECOND
     callbacks: list[TaskCallback]
 
-    def begin(self, *given: Any) -> None:
-        kept.append(given[-1])
+    def begin(self, envelope: Any, collector: Any, coordinator: Any, callback: TaskCallback) -> None:
+        del envelope, collector, coordinator
+        kept.append(callback)
 
 
 kept: list[TaskCallback] = []

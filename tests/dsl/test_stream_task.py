@@ -45,8 +45,8 @@ class Waiting(Pass):
 class Yielding(Pass):
     """Gives values back."""
 
-    def process(self, *_: Any) -> Any:
-        yield "tea"
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> Any:
+        yield envelope, collector, coordinator
 
 
 class Short(Pass):

@@ -78,7 +78,7 @@ def test_c09_commits_are_of_one_or_all_and_the_run_ends_by_all_votes(asked: list
     votes, voted, every = TaskVotes(), set[str](), [*tasks, passive]
     for number, what, scope in asked:
         task = tasks[number]
-        task.asked.append(RunRequest(**{"commit": None, "shutdown": None, "place": NOWHERE, what: scope}))
+        task.asked.append(RunRequest(scope, None, NOWHERE) if what == "commit" else RunRequest(None, scope, NOWHERE))
         names = [one.name for one in every] if scope == "all" else [task.name]
         assert votes.heed(task, every) == (names if what == "commit" else [])
         voted.update(names if what == "shutdown" else [])
