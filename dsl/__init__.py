@@ -4,6 +4,7 @@ Comes in: names, types and functions of the user. Goes out: a `Pipeline`, a grap
 Read `stream` first (the verbs), then `operators` (the records that they add) and `keyed_stream`."""
 
 from .async_stream_task import AsyncCollector, AsyncStreamTask, TaskCallback
+from .breaker import Breaker
 from .error_policy import ErrorPolicy, Retry, dead_letter, fail, skip
 from .errors import (
     ContainerFailed,
@@ -20,7 +21,9 @@ from .errors import (
 )
 from .keyed_state import ClockTimers, ListState, MapState, ValueState
 from .keyed_stream import KeyedStream, ProcessedStream
+from .limit import BudgetExhausted, Limit
 from .message import Headers, Message, Pane, Window
+from .operators.calls import Adaptive
 from .pipeline import Pipeline
 from .processor import Context, KeyedProcessor, Tag, Tagged, Timer
 from .remote_table import Batch, Cache, RemoteTable
@@ -38,11 +41,14 @@ from .windows.triggers import Trigger, after, after_count, any_of, repeat
 __all__ = [
     "FLOAT64",
     "INT64",
+    "Adaptive",
     "Aggregate",
     "AsyncCollector",
     "AsyncStreamTask",
     "Batch",
     "BatchPart",
+    "Breaker",
+    "BudgetExhausted",
     "Cache",
     "ClockTimers",
     "Collector",
@@ -54,6 +60,7 @@ __all__ = [
     "Headers",
     "KeyedProcessor",
     "KeyedStream",
+    "Limit",
     "ListState",
     "MapState",
     "Message",

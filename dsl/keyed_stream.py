@@ -6,10 +6,12 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, Unpack, overload
 
 from . import operators as ops
 from .annotations import TypeForm
+from .breaker import Breaker
 from .error_policy import Retry
 from .errors import PipelineError
+from .limit import Limit
 from .message import Pane
-from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, CallOptions, CallRules, remote_call
+from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, Adaptive, CallOptions, CallRules, remote_call
 from .operators.deduplicate import checked_deduplicate
 from .operators.join import JoinRules, check_sides, checked_join, checked_lookup
 from .operators.window import WindowRules, checked_window
@@ -104,11 +106,15 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         retry: Retry | None = None,
         resource: Resource[Any] | None = None,
         batch: Batch | None = None,
+        limit: Limit | None = None,
+        breaker: Breaker | None = None,
+        concurrency: Adaptive | None = None,
         journal: bool = False,
         result: TypeForm[Any] | Serde[Any] | None = None,
     ) -> "KeyedStream[K, Any]":
         """Turn each value into the values of `await fn(value)`, as on a `MessageStream`; the key stays."""
-        rules = CallRules(max_in_flight, order, timeout, retry, resource, batch, journal, result)
+        about = (limit, breaker, concurrency, journal, result)
+        rules = CallRules(max_in_flight, order, timeout, retry, resource, batch, *about)
         return KeyedStream(self._graph, self._async(fn, id, rules))
 
     @overload
@@ -270,7 +276,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         return self._join_stream(other, id, rules)
 
     def _join_remote(self, table: RemoteTable[K, Any], id: str, rules: JoinRules) -> "KeyedStream[K, Any]":
-        lookup, call = checked_lookup(rules), remote_call(table, table.read)
+        lookup, call = checked_lookup(rules), self._graph.with_own_names(remote_call(table, table.read))
         fields = {"table": table, "call": call, "joined": lookup["fn"], "how": lookup["how"]}
         return KeyedStream(self._graph, self._add(ops.JoinRemote, id=id, **fields))
 

@@ -12,6 +12,7 @@ from .error_policy import ErrorPolicy, Retry, fail
 from .errors import PipelineError
 from .functions import timestamp_of
 from .keyed_stream import KeyedStream, ProcessedStream
+from .limit import Limit
 from .operators.calls import MOST_IN_FLIGHT, TIMEOUT
 from .operators.graph import OperatorGraph
 from .origin import here
@@ -199,6 +200,7 @@ class Pipeline:
         retry: Retry = ...,
         reads_per_second: float | None = ...,
         writes_per_second: float | None = ...,
+        limit: Limit | None = ...,
         cache: Cache | None = ...,
         batch: None = None,
         resource: None = None,
@@ -215,6 +217,7 @@ class Pipeline:
         retry: Retry = ...,
         reads_per_second: float | None = ...,
         writes_per_second: float | None = ...,
+        limit: Limit | None = ...,
         cache: Cache | None = ...,
         batch: Batch,
         resource: None = None,
@@ -231,6 +234,7 @@ class Pipeline:
         retry: Retry = ...,
         reads_per_second: float | None = ...,
         writes_per_second: float | None = ...,
+        limit: Limit | None = ...,
         cache: Cache | None = ...,
         batch: None = None,
         resource: Resource[R],
@@ -247,6 +251,7 @@ class Pipeline:
         retry: Retry = ...,
         reads_per_second: float | None = ...,
         writes_per_second: float | None = ...,
+        limit: Limit | None = ...,
         cache: Cache | None = ...,
         batch: Batch,
         resource: Resource[R],
@@ -262,6 +267,7 @@ class Pipeline:
         retry: Retry = Retry(),  # noqa: B008 - frozen
         reads_per_second: float | None = None,
         writes_per_second: float | None = None,
+        limit: Limit | None = None,
         cache: Cache | None = None,
         batch: Batch | None = None,
         resource: Resource[Any] | None = None,
@@ -276,7 +282,8 @@ class Pipeline:
         A task makes up to `max_in_flight` calls at once. Each may take `timeout`; one that fails is made again as
         `retry` says, three times in all if nothing is said, and then is the failure of its message. In each process, a
         container or a worker of Spark's, no more than `reads_per_second` keys are read, repeats included, and
-        `writes_per_second` written; `cache=` keeps rows there too.
+        `writes_per_second` written; `cache=` keeps rows there too. Calls wait for what `limit=` allows: see `Limit`,
+        whose functions are given the key, the keys of a batch, or the rows that are written by key.
 
         >>> pipeline = Pipeline("named")
         >>> async def fetch(user: str) -> str | None:
@@ -292,7 +299,7 @@ class Pipeline:
 
         Source: Apache Samza's remote tables.
         """
-        limits = CallLimits(max_in_flight, timeout, retry, reads_per_second, writes_per_second)
+        limits = CallLimits(max_in_flight, timeout, retry, reads_per_second, writes_per_second, limit)
         return checked_remote(operator_id(name), read, write, limits, cache, batch, resource)
 
     @overload

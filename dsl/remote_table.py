@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from .error_policy import Retry
 from .errors import PipelineError
 from .functions import asynchronous
+from .limit import Limit, checked_limit
 from .resource import Resource, checked_resource
 from .validation import at_least_one, explain, millis, number, require
 from .verb_calls import explained_call
@@ -74,6 +75,7 @@ class RemoteTable(Generic[K, R]):
     cache: Cache | None
     batch: Batch | None
     resource: Resource[Any] | None = None
+    limit: Limit | None = None
 
     @property
     def longest_ms(self) -> int:
@@ -93,6 +95,7 @@ class CallLimits:
     retry: Retry
     reads_per_second: float | None
     writes_per_second: float | None
+    limit: Limit | None = None
 
 
 def check_write(table: RemoteTable[Any, Any], *, keyed: bool, key: Any, value: Any) -> Callable[..., Awaitable[Any]]:
@@ -147,4 +150,5 @@ def checked_remote(
         cache,
         batch,
         resource,
+        checked_limit(what, limits.limit),
     )

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack,
 
 from . import operators as ops
 from .annotations import TypeForm
+from .breaker import Breaker
 from .error_policy import Retry
 from .errors import PipelineError
 from .functions import function, gives_message, predicate
+from .limit import Limit
 from .message import Message
-from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, CallOptions, CallRules, checked_call, remote_call
+from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, Adaptive, CallOptions, CallRules, checked_call, remote_call
 from .operators.graph import OperatorGraph
 from .remote_table import Batch, RemoteTable, check_write
 from .resource import Resource
@@ -24,13 +26,10 @@ if TYPE_CHECKING:
     from .keyed_stream import KeyedStream
 
 K = TypeVar("K")
-L = TypeVar("L")
 V = TypeVar("V")
 U = TypeVar("U")
 R = TypeVar("R")
-W = TypeVar("W")
 A = TypeVar("A")
-
 
 ONE_PIPELINE = "make both with one Pipeline; what another one writes is read with pipeline.stream(...)"
 """What to do about streams of two pipelines."""
@@ -42,9 +41,8 @@ class MessageStream(Generic[V]):
     Made by `Pipeline.stream`; `map`, `filter`, `flat_map` keep a message's key, timestamp and headers. A method that is
     given a wrong argument raises `PipelineError` at once.
 
-    Several operators may read one stream. All of them are given the same values, not copies, and a window that reads it
-    too keeps them: so functions return new values, and do not change those that they are given in place. Only where one
-    function alone reads a stream are its values that function's own.
+    Several operators may read one stream. All are given the same values, not copies, and a window keeps them: functions
+    return new values, and change those that they are given in place only where one alone reads the stream.
 
     >>> words = Pipeline("p").stream("words", value=str)
     >>> words.filter(str.isalpha).map(len)
@@ -195,19 +193,21 @@ class MessageStream(Generic[V]):
         retry: Retry | None = None,
         resource: Resource[Any] | None = None,
         batch: Batch | None = None,
+        limit: Limit | None = None,
+        breaker: Breaker | None = None,
+        concurrency: Adaptive | None = None,
         journal: bool = False,
         result: TypeForm[Any] | Serde[Any] | None = None,
     ) -> "MessageStream[Any]":
         """Turn each value into the values of `await fn(value)`, with up to `max_in_flight` calls of a task at once.
 
         `order`: "key" keeps the results of one key in input order, "input" those of the whole task, "none" emits
-        them as they finish; a message without key is in nobody's order under "key". Each call may take `timeout`; a
-        call that fails is repeated as `retry` says, and then is an error of its message. A call has context variables
-        of its own. Calls may be repeated after a crash, so they must be idempotent.
+        them as they finish; a message without key is in nobody's order under "key". Once `limit=` and `breaker=` let it
+        begin, a call may take `timeout`; one that fails is repeated as `retry` says, and then is an error of its
+        message. It has context variables of its own. After a crash calls are repeated: they must be idempotent.
 
-        With `batch=` the call is `fn(values)`, for several messages at once, and returns a list with the results of
-        each, in their order: a list of values, or an exception, which fails that message alone. `max_in_flight` counts
-        messages all the same. A batch that raises is made again as a whole, and then fails each of its messages.
+        With `batch=` the call is `fn(values)`, for several messages, and returns a list of values, or an exception, for
+        each, in their order. A batch that raises is made again as a whole, and then fails each of its messages.
 
         With `resource=` the call is `fn(value, client)`: see `resource`. If `fn` is an object with `open` and `close`,
         or a method of one, that is opened in each process before the first call, and closed at the end.
@@ -218,8 +218,7 @@ class MessageStream(Generic[V]):
 
         >>> pipeline = Pipeline("priced")
         >>> async def price(item: str) -> list[int]:
-        ...     await asyncio.sleep(30)  # a slow service
-        ...     return [250]
+        ...     return await asyncio.sleep(30, [250])  # a slow service
         >>> pipeline.stream("items", value=str).async_flat_map(price, id="price", order="input").send_to("prices")
         >>> with PipelineDriver(pipeline) as driver:
         ...     driver.send("items", "tea")
@@ -229,7 +228,8 @@ class MessageStream(Generic[V]):
 
         Source: Apache Samza, SEP-21 (async high-level API).
         """
-        rules = CallRules(max_in_flight, order, timeout, retry, resource, batch, journal, result)
+        about = (limit, breaker, concurrency, journal, result)
+        rules = CallRules(max_in_flight, order, timeout, retry, resource, batch, *about)
         return MessageStream(self._graph, self._async(fn, id, rules))
 
     def merge(self, *others: "MessageStream[V]") -> "MessageStream[V]":
@@ -332,7 +332,7 @@ class MessageStream(Generic[V]):
         """
         if isinstance(name, RemoteTable):
             write = check_write(name, keyed=self._is_keyed, key=key, value=value)
-            self._add(ops.PutRemote, table=name, call=remote_call(name, write))
+            self._add(ops.PutRemote, table=name, call=self._graph.with_own_names(remote_call(name, write)))
             return
         if isinstance(name, Table):
             check_put(name, self._graph, self._is_keyed, key, value)
@@ -368,7 +368,8 @@ class MessageStream(Generic[V]):
         return self._graph.add(make, id=id, inputs=(self._tail,), **fields)
 
     def _async(self, fn: Any, id: str, rules: CallRules) -> str:
-        return self._add(ops.AsyncFlatMap, id=id, call=checked_call(f"async_flat_map {id!r}", fn, rules))
+        call = checked_call(f"async_flat_map {id!r}", fn, rules)
+        return self._add(ops.AsyncFlatMap, id=id, call=self._graph.with_own_names(call))
 
     def _merge(self, others: "tuple[MessageStream[Any], ...]") -> str:
         require(bool(others), PipelineError, "merge got no streams", "one stream or more", "write a.merge(b)")

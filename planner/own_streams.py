@@ -2,11 +2,21 @@
 
 from ..dsl import operators as ops
 from ..dsl.errors import PlanError
+from ..dsl.operators.calls import limits_of
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import LONGEST_NAME, explain
 from .journals import keeps_journal
-from .stream_names import changelog, checkpoints, coordinator, dead_letters, handled_letters, heartbeats, journal
+from .stream_names import (
+    changelog,
+    checkpoints,
+    coordinator,
+    dead_letters,
+    handled_letters,
+    heartbeats,
+    journal,
+    limits,
+)
 from .validation import written_by
 
 
@@ -32,6 +42,8 @@ def _own_streams(pipeline: Pipeline) -> dict[str, tuple[str, Origin]]:
         coordinator(pipeline.name): ("what the pipeline's containers agree on", pipeline.origin),
         heartbeats(pipeline.name): ("the heartbeats of the pipeline's containers", pipeline.origin),
     }
+    if limits_of(pipeline.calls):
+        own[limits(pipeline.name)] = "the limits of the pipeline's calls", pipeline.origin
     if pipeline.on_error.action == "dead_letter":
         own[dead_letters(pipeline.name)] = "the pipeline's dead letters", pipeline.origin
         own[handled_letters(pipeline.name)] = "which of the pipeline's dead letters are handled", pipeline.origin

@@ -60,6 +60,11 @@ def heartbeats(pipeline: str) -> str:
     return f"{pipeline}-heartbeats"
 
 
+def limits(pipeline: str) -> str:
+    """The stream by which containers share the limits of calls."""
+    return f"{pipeline}-limits"
+
+
 def coordinator(pipeline: str) -> str:
     """The stream that says which container runs which task."""
     return f"{pipeline}-coordinator"

@@ -112,7 +112,8 @@ class OpenResources:
         stopping: Callable[[], bool] = lambda: False,
         remedy: str = "look for a call that never returns, or raise stall_timeout",
     ) -> None:
-        self.clients: Clients = dict(given or {})
+        self.clients: Clients = {}
+        self.clients.update((given or {}).items())
         self._run = run
         self._timeout = timeout.total_seconds()
         self._stopping = stopping

@@ -1,18 +1,21 @@
 """The asynchronous calls that operators make: of a function of the user's, or of one of a remote table."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
 from ..annotations import TypeForm
+from ..breaker import Breaker, checked_breaker
 from ..error_policy import Retry, checked_retry
 from ..errors import PipelineError
 from ..functions import asynchronous, gives_list_of_lists
+from ..limit import Limit, checked_limit
 from ..remote_table import Batch, RemoteTable
 from ..resource import Resource, checked_resource, opened_with
 from ..serde import Serde, checked_value
 from ..validation import at_least_one, explain, flag, millis, one_of, require
+from ..verb_calls import explained_call
 
 Order = Literal["key", "input", "none"]
 
@@ -22,11 +25,28 @@ TIMEOUT = timedelta(minutes=1)
 """How long a call may take, if nothing else is said."""
 
 
+@explained_call
+@dataclass(frozen=True, slots=True, init=False)
+class Adaptive:
+    """Lets the number of calls of a task at once follow the service: as many as it works on at a time, `least` at least
+    and `max_in_flight` at most. It goes by how long calls take, not by how long their results wait for their order.
+
+    >>> Adaptive(least=2)
+    Adaptive(least=2)
+    """
+
+    least: int
+
+    def __init__(self, *, least: int = 1) -> None:
+        object.__setattr__(self, "least", at_least_one("Adaptive: least", least, "calls"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncCall:
     """A call that an operator makes for each message, many at once, or with `batch` for several messages. `timeout` in
     ms; `table` is the remote table that the calls go to, None where the function is the user's. `resource` is what the
-    function is given besides. With `journal` results are kept until they are committed, so that no call is made twice;
+    function is given besides, `limit` and `breaker` what its calls wait for; `concurrency` lets their number follow the
+    service. With `journal` results are kept until they are committed, so that no call is made twice;
     `result` is their type or serde, None where the function's annotation says it."""
 
     fn: Callable[..., Awaitable[Any]]
@@ -37,6 +57,9 @@ class AsyncCall:
     table: RemoteTable[Any, Any] | None = None
     resource: Resource[Any] | None = None
     batch: Batch | None = None
+    limit: Limit | None = None
+    breaker: Breaker | None = None
+    concurrency: Adaptive | None = None
     journal: bool = False
     result: Any = None
 
@@ -62,6 +85,9 @@ class CallRules:
     retry: Retry | None
     resource: Resource[Any] | None
     batch: Batch | None
+    limit: Limit | None
+    breaker: Breaker | None
+    concurrency: Adaptive | None
     journal: bool
     result: TypeForm[Any] | Serde[Any] | None
 
@@ -73,6 +99,9 @@ class CallOptions(TypedDict, total=False):
     order: Order
     timeout: timedelta
     retry: Retry | None
+    limit: Limit | None
+    breaker: Breaker | None
+    concurrency: Adaptive | None
     journal: bool
     result: TypeForm[Any] | Serde[Any] | None
 
@@ -98,9 +127,22 @@ def checked_call(what: str, fn: Any, given: CallRules) -> AsyncCall:
         retry=retry,
         resource=resource,
         batch=batch,
+        limit=checked_limit(what, given.limit),
+        breaker=checked_breaker(what, given.breaker),
+        concurrency=_checked_concurrency(what, given.concurrency, limit),
         journal=flag(f"{what}: journal", given.journal),
         result=_checked_result(what, given),
     )
+
+
+def _checked_concurrency(what: str, concurrency: Adaptive | None, limit: int) -> Adaptive | None:
+    good = concurrency is None or isinstance(concurrency, Adaptive)
+    remedy = "write concurrency=Adaptive()"
+    require(good, PipelineError, f"{what}: concurrency={concurrency!r}", "an Adaptive", remedy)
+    if concurrency is not None and concurrency.least > limit:
+        wrong = f"{what}: concurrency=Adaptive(least={concurrency.least}) and max_in_flight={limit}, which is the most"
+        raise PipelineError(explain(wrong, "a least that is not above the most", "write a larger max_in_flight="))
+    return concurrency
 
 
 def _checked_result(what: str, given: CallRules) -> Any:
@@ -132,4 +174,15 @@ def remote_call(table: RemoteTable[Any, Any], fn: Callable[..., Awaitable[Any]])
         retry=None,
         table=table,
         resource=table.resource,
+        limit=table.limit,
     )
+
+
+def limits_of(calls: Iterable[AsyncCall]) -> tuple[Limit, ...]:
+    """The limits of calls, each once, in the order in which they were first used."""
+    return tuple(dict.fromkeys(call.limit for call in calls if call.limit is not None))
+
+
+def breakers_of(calls: Iterable[AsyncCall]) -> tuple[Breaker, ...]:
+    """The breakers of calls, each once, in the order in which they were first used."""
+    return tuple(dict.fromkeys(call.breaker for call in calls if call.breaker is not None))

@@ -8,6 +8,7 @@ from ..errors import PipelineError
 from ..origin import here
 from ..validation import explain, operator_id
 from .base import NAMELESS, Operator
+from .calls import AsyncCall
 from .labels import line_of
 
 if TYPE_CHECKING:
@@ -59,6 +60,22 @@ class OperatorGraph:
     def put(self, operator: Operator) -> None:
         """Put an operator in the place of the one that has its id, or behind all others."""
         self._operators[operator.id] = operator
+
+    def with_own_names(self, call: AsyncCall) -> AsyncCall:
+        """A call. Raises PipelineError where another limit or breaker has the name of one of the call's: they would
+        look alike where they are shown."""
+        calls = [operator.async_call for operator in self._operators.values() if operator.async_call is not None]
+        for kind, one, others in (
+            ("limit", call.limit, [other.limit for other in calls]),
+            ("breaker", call.breaker, [other.breaker for other in calls]),
+        ):
+            if one is not None and any(
+                other is not None and other.name == one.name and other != one for other in others
+            ):
+                wrong = f"two {kind}s of pipeline {self.name!r} are named {one.name!r}"
+                remedy = f"make one {kind.title()}, and pass it to all operators that share it; or choose another name"
+                raise PipelineError(explain(wrong, f"one {kind} of each name", remedy))
+        return call
 
     def check_new_stream(self, name: str) -> None:
         """Raise PipelineError where a stream is read already."""

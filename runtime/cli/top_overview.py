@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...planner.task_assignment import TaskId
 from ..metrics.definitions import BY_NAME
@@ -74,6 +75,17 @@ class KeyBucketRow(Struct, frozen=True, kw_only=True):
     lag: int | None
 
 
+class LimitRow(Struct, frozen=True, kw_only=True):
+    """One amount of a limit: calls, tokens or budget. What all containers have `used` of it since their starts, and
+    `per_second`; `waiting` calls wait for the limit now."""
+
+    limit: str
+    amount: str
+    used: float
+    per_second: float
+    waiting: int
+
+
 class Overview(Struct, frozen=True, kw_only=True):
     """A run at one moment. Rates are since the overview before, or since the start if there was none. Where tasks are
     split by key, `key_buckets` and `hot_keys` have the hottest first. `sizing` is what an autosizer has
@@ -88,6 +100,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     key_buckets: tuple[KeyBucketRow, ...] = ()
     hot_keys: tuple[HotKey, ...] = ()
     sizing: str = ""
+    limits: tuple[LimitRow, ...] = ()
 
 
 def overview(
@@ -106,6 +119,7 @@ def overview(
         key_buckets=tuple(sorted(_key_buckets(now, before), key=lambda row: (-row.per_second, -row.processed))),
         hot_keys=hottest_first(key for progress in now for key in progress.hot_keys),
         sizing=max(now, key=lambda progress: progress.generation).sizing,
+        limits=tuple(_limits(now, before)),
     )
 
 
@@ -171,6 +185,23 @@ def _operators(now: Sequence[Progress], before: Sequence[Progress], labels: Mapp
             late=int(late.get(name, 0)),
             failed=int(failed.get(name, 0)),
         )
+
+
+def _limits(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[LimitRow]:
+    waiting = _sums(now, "limit_waiting_calls", "limit")
+    for name, calls in waiting.items():
+        used, rates = (
+            _sums(_only(now, name), "limit_used", "amount"),
+            _rates(_only(now, name), _only(before, name), "limit_used", "amount"),
+        )
+        for amount, number in used.items():
+            yield LimitRow(limit=name, amount=amount, used=number, per_second=rates[amount], waiting=int(calls))
+
+
+def _only(containers: Sequence[Progress], limit: str) -> list[Progress]:
+    """The progress of containers with the samples of one limit alone."""
+    kept = [tuple(one for one in samples_of([each], "limit_used") if one.labels[0] == limit) for each in containers]
+    return [replace(each, facts=facts) for each, facts in zip(containers, kept, strict=True)]
 
 
 def _key_buckets(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[KeyBucketRow]:

@@ -9,7 +9,7 @@ from rich.text import Text
 from ...dsl.text import plural
 from ..report import HotKey
 from .display import moment
-from .top_overview import ContainerRow, InputRow, KeyBucketRow, OperatorRow, OutputRow, Overview
+from .top_overview import ContainerRow, InputRow, KeyBucketRow, LimitRow, OperatorRow, OutputRow, Overview
 
 UNKNOWN = "-"
 MOST_HOT = 10
@@ -31,6 +31,8 @@ def screen(seen: Overview) -> RenderableType:
     )
     if seen.sizing:
         shown.renderables.insert(1, Text(f"autosizer: {seen.sizing}"))
+    if seen.limits:
+        shown.renderables.append(_table("limit, amount, used, per second, calls waiting", map(_limit, seen.limits)))
     if seen.key_buckets:
         buckets = seen.key_buckets[:MOST_HOT]
         of_all = f" ({len(buckets)} of {len(seen.key_buckets)})" * (len(buckets) < len(seen.key_buckets))
@@ -67,6 +69,10 @@ def _operator(row: OperatorRow) -> Sequence[str]:
     return row.label, f"{row.messages:,}", f"{row.per_second:,.0f}", f"{row.late:,}", f"{row.failed:,}"
 
 
+def _limit(row: LimitRow) -> Sequence[str]:
+    return row.limit, row.amount, f"{row.used:,.6g}", f"{row.per_second:,.1f}", f"{row.waiting:,}"
+
+
 def _key_bucket(row: KeyBucketRow) -> Sequence[str]:
     share = UNKNOWN if row.share is None else f"{row.share:.0%}"
     lag = UNKNOWN if row.lag is None else f"{row.lag:,}"
@@ -80,7 +86,7 @@ def _hot_key(row: HotKey) -> Sequence[str]:
 def _table(titles: str, rows: Iterable[Sequence[str]]) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for index, title in enumerate(titles.split(", ")):
-        words = title in ("phase", "watermark", "stream", "key bucket")
+        words = title in ("phase", "watermark", "stream", "key bucket", "amount")
         # A key may be long: where the screen is narrow it takes several lines, and what is said of it stays.
         table.add_column(title, justify="left" if index == 0 or words else "right", no_wrap=title != "hot key")
     for row in rows:

@@ -9,12 +9,14 @@ from functools import partial
 from typing import Any, cast
 
 from ...dsl.errors import UnsupportedError
+from ...dsl.operators.calls import breakers_of, limits_of
 from ...dsl.validation import explain
 from ...planner.journals import journals_of
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..data_warnings.suspicious_times import SuspiciousTimes
 from ..kernel.calls.cancellation import CallLoop, refuse_running_loop
+from ..kernel.code.program import admission_of, circuit_of
 from ..kernel.failures import ended_by_exit
 from ..open_resources import OpenResources
 from ..output_routes import open_sinks
@@ -46,6 +48,7 @@ from .commit.restore import OnRestore, ignore_restore
 from .commit.two_phase_commit import TwoPhaseCommit
 from .container import Container
 from .coordination.assignments import Assignment
+from .coordination.limit_leases import share_limits
 from .coordination.membership import ContainerId, Membership, PlaceGuard, join
 from .handover.fail_over_watch import FailOverWatch, begin_watch
 from .handover.owners import owned_by, owners_of, unsettled
@@ -238,6 +241,11 @@ def _open_container(
     resources = OpenResources(loop.run, settings.stall_timeout, stopping=stop)
     follows = member.ends is None and isinstance(system, ProducingSystem)
     guard.catch_up()
+    admissions = [admission_of(resources.clients, limit) for limit in limits_of(plan.pipeline.calls)]
+    reporter.follow_limits(admissions)
+    reporter.circuits = [circuit_of(resources.clients, breaker) for breaker in breakers_of(plan.pipeline.calls)]
+    if (leases := share_limits(plan, system, member, admissions, machine)) is not None:
+        stack.callback(leases.close)
     # Once the commits are open: no earlier process of this container can hand a task over any more. It may have done so
     # by an assignment that was written since this one has joined; and others may have split it until they were fenced.
     own, settled = _own_tasks(plan, system, guard, follows=follows)

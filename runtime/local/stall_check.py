@@ -50,7 +50,10 @@ class StallCheck:
             raise NoProgressError(explain(wrong, "progress", remedy, self._plan.pipeline.origin))
 
     def _waits_for(self, task: LocalTask, ends: _Ends | None) -> str:
-        """What a task waits for, as text; empty if it has no work. What is held waits for no progress."""
+        """What a task waits for, as text; empty if it has no work. What is held waits for no progress, nor does what a
+        limit holds up."""
+        if task.view.held_up:
+            return ""
         if not task.queues.empty or task.view.busy or task.view.paused:
             return "messages in flight"
         if ends is None:

@@ -57,6 +57,11 @@ class TaskView:
         return self._work.progress.busy
 
     @property
+    def held_up(self) -> bool:
+        """Whether messages wait for what a limit allows."""
+        return self._work.calls.held_up
+
+    @property
     def paused(self) -> bool:
         """Whether a firing waits for room, or for a commit."""
         return self._work.paused
@@ -92,6 +97,7 @@ class TaskView:
             busy_seconds=busy_seconds,
             calls={id: pool.in_flight for id, pool in work.pools.items()},
             most_calls={id: pool.most_in_flight for id, pool in work.pools.items()},
+            at_once={id: pool.at_once for id, pool in work.pools.items() if pool.at_once is not None},
             given=work.input_counts,
             late=dict(work.counts.late),
             failed=dict(work.failures.counts),

@@ -38,6 +38,9 @@ _STREAM = (*_TASK, "stream")
 _PLACE = (*_TASK, "stream", "partition")
 _OPERATOR = (*_TASK, "operator")
 _REASON = (*_OPERATOR, "reason")
+_LIMIT = ("limit",)
+_BREAKER = ("breaker",)
+_AMOUNT = (*_LIMIT, "amount")
 _BOTH = ("local", "spark")
 _LOCAL = ("local",)
 _SPARK = ("spark",)
@@ -82,6 +85,34 @@ METRICS: tuple[MetricDefinition, ...] = (
     MetricDefinition("calls_in_flight", "gauge", _OPERATOR, _LOCAL, "Asynchronous calls in flight."),
     MetricDefinition(
         "most_calls_in_flight", "gauge", _OPERATOR, _LOCAL, "Asynchronous calls that may be in flight at once."
+    ),
+    MetricDefinition(
+        "calls_at_once", "gauge", _OPERATOR, _LOCAL, "Calls that may run at once at present, where that is adaptive."
+    ),
+    MetricDefinition(
+        "limit_waiting_calls", "gauge", _LIMIT, _LOCAL, "Calls that wait for a limit; they are among those in flight."
+    ),
+    MetricDefinition("limit_wait_seconds", "counter", _LIMIT, _LOCAL, "For how long calls have waited, added up."),
+    MetricDefinition(
+        "limit_holds", "gauge", _LIMIT, _LOCAL, "1 while calls wait for a limit, or messages are not taken, else 0."
+    ),
+    MetricDefinition(
+        "limit_used",
+        "gauge",
+        _AMOUNT,
+        _LOCAL,
+        "Calls, tokens or budget that the container has used, as settled so far.",
+    ),
+    MetricDefinition(
+        "limit_share",
+        "gauge",
+        _AMOUNT,
+        _LOCAL,
+        "What the container may use of a limit at present: of its calls or tokens per span, or of its budget.",
+    ),
+    MetricDefinition("breaker_open", "gauge", _BREAKER, _LOCAL, "1 while calls are left off by a breaker, else 0."),
+    MetricDefinition(
+        "breaker_openings", "counter", _BREAKER, _LOCAL, "How often a breaker has begun to leave calls off."
     ),
     MetricDefinition(
         "journal_answers", "counter", _OPERATOR, _LOCAL, "Calls that were not made, since a journal had their results."

@@ -17,6 +17,9 @@ WAITS = frozenset(
     )
 )
 """Metrics of which at least one is above 0 while there is work to do."""
+LIMITS = frozenset(("limit_holds", "breaker_open"))
+"""Metrics of which one is above 0 while work waits for what a service allows or for its recovery, which
+is no stall."""
 
 
 class Health:
@@ -35,7 +38,8 @@ class Health:
         """Update with the progress that a run reports at this moment."""
         self.ready = progress.phase == "running"
         moves = _sum(progress, MOVES)
-        if moves != self._moves or not _sum(progress, WAITS) or progress.phase == "done":
+        waits = _sum(progress, WAITS) and not _sum(progress, LIMITS)
+        if moves != self._moves or not waits or progress.phase == "done":
             self._moved_at = now
         self._moves = moves
 

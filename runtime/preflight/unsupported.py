@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from ...dsl.async_stream_task import AsyncStreamTask
+from ...dsl.operators.calls import limits_of
 from ...dsl.stream_task import StreamTask, hooks_of
 from ...planner.grouping import BY_STREAM_PARTITION
 from ...planner.journals import journals_of
@@ -67,6 +68,12 @@ def _first_on_kafka(plan: Plan, system: str) -> Iterable[str]:
         for stage in plan.stages
         for name in stage.inputs
         if name in first and len(stage.inputs) > 1 and stage.id not in ordered
+    ]
+
+
+def _budgets(plan: Plan, _: str) -> Iterable[str]:
+    return [
+        f"the budget of limit {limit.name!r}" for limit in limits_of(plan.pipeline.calls) if limit.budget is not None
     ]
 
 
@@ -147,6 +154,7 @@ _LIMITATIONS = (
     _Row("spark", _by_task, 'its state is by task, and on Spark no task stays: write state="key"'),
     _Row("spark", _asynchronous_tasks, "stream tasks are synchronous there: use async_flat_map, and one behind it"),
     _Row("spark", _with_methods, "Spark makes stream tasks anew for each batch, and calls process alone"),
+    _Row("spark", _budgets, "no task of Spark's knows what others have spent: leave out budget=, and limit calls"),
 )
 _CAVEATS = (
     _Row(

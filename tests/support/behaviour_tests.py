@@ -8,6 +8,7 @@ from mirror import Rows
 BEHAVIOUR_TESTS: Rows = {
     "dsl/added_task.py": ("tests/dsl/test_stream_task.py",),
     "dsl/task_checks.py": ("tests/dsl/test_stream_task.py", "tests/dsl/test_async_stream_task.py"),
+    "dsl/breaker.py": ("tests/runtime/kernel/calls/test_circuit.py",),
     "dsl/finite.py": ("tests/dsl/test_serde.py",),
     "dsl/keyed_state.py": ("tests/dsl/test_processor.py",),
     "dsl/operators/base.py": ("tests/dsl/operators/test_labels.py", "tests/planner/test_state_schema.py"),
@@ -108,6 +109,10 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/executor/thread_calls.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/executor/watchers.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/files/formats.py": ("tests/runtime/files/test_records.py",),
+    "runtime/kernel/calls/door.py": (
+        "tests/runtime/kernel/calls/test_admission.py",
+        "tests/runtime/kernel/calls/test_circuit.py",
+    ),
     "runtime/kernel/calls/call.py": ("tests/runtime/kernel/calls/test_async_calls.py",),
     "runtime/kernel/calls/pools.py": ("tests/operators/test_batched_calls.py",),
     "runtime/kernel/compiler/graph_builder.py": (
@@ -239,6 +244,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/spark/frames/output_schema.py": ("tests/spark_engine/test_data_frames.py",),
     "runtime/spark/lowering/levels.py": (
         "tests/runtime/spark/connectors/test_published_batches.py",
+        "tests/runtime/spark/worker/test_worker_process.py",
         "tests/spark_engine/test_time_in_buckets.py",
     ),
     "runtime/spark/lowering/output_columns.py": ("tests/runtime/spark/worker/test_typed_rows.py",),

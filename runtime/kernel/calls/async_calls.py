@@ -21,6 +21,7 @@ from .call import Call
 from .call_journal import CallJournal, queues_for
 from .call_keys import keys_of, offer_keys, unnamed
 from .cancellation import GRACE_SECONDS, AbandonedCalls, as_error, is_retried, too_late
+from .door import Door
 from .in_flight import InFlightMessage
 from .loop_time import LoopTime, LoopTimer, loop_time
 from .ordered_queues import share_of
@@ -122,8 +123,9 @@ class Deadlines:
 class CallPool:
     """The calls of one asynchronous operator in one task, or of an executor: at most `max_in_flight` run at once.
 
-    `deliver(call)` is called in the event loop for each call that has ended, in the operator's order. A call that the
-    `journal` answers takes no place among those that run.
+    `deliver(call)` is called in the event loop for each call that has ended, in the operator's order. Each attempt
+    waits for the `door`, if there is one, before its timeout begins.
+    A call that the `journal` answers takes no place among those that run.
     """
 
     def __init__(
@@ -133,6 +135,7 @@ class CallPool:
         deliver: Callable[[Call], None],
         sleep: Sleep = asyncio.sleep,
         gate: Gate | None = None,
+        door: Door | None = None,
         journal: CallJournal | None = None,
     ) -> None:
         self._fn: Callable[[Any], Awaitable[Iterable[Any]]] = call.fn
@@ -144,6 +147,7 @@ class CallPool:
         """Queues a call."""
         self._sleep = sleep
         self._gate = gate
+        self._door = door
         self._waiting: deque[Call] = deque()
         self._workers: set[asyncio.Task[Any]] = set()
         self._deadlines = Deadlines(call.timeout / 1000, self._abandon)
@@ -165,6 +169,21 @@ class CallPool:
         """How many calls wait since their key has too many, by the input or operator of their messages."""
         return self._queues.parked
 
+    @property
+    def allowance(self) -> int | None:
+        """How many more calls its limit lets be submitted now; None without a limit."""
+        return None if self._door is None else self._door.room
+
+    @property
+    def held_up(self) -> bool:
+        """Whether calls wait for a limit, or will not be taken because of one."""
+        return self._door is not None and self._door.holds
+
+    @property
+    def at_once(self) -> int | None:
+        """How many calls may run at once at present; None where that does not change."""
+        return None if self._door is None else self._door.at_once
+
     def give_names(self, origin: Callable[[InFlightMessage], str]) -> None:
         """Take a function that names the message of a call, for its key."""
         self._origin = origin
@@ -172,10 +191,14 @@ class CallPool:
     def flush(self) -> None:
         """No more calls come for now: let none wait that could begin."""
         self._queues.begin_all()
+        if self._door is not None:
+            self._door.flush()
 
     def _queue(self, call: Call) -> None:
         """Queue a call, and start a worker for it if all workers are busy and there may be more."""
         self._waiting.append(call)
+        if self._door is not None:
+            self._door.expect()
         # A worker that is not running a call will take this one. If all are, start another worker.
         if self.in_flight == len(self._workers) < self.most_in_flight:
             self._start(self._work())
@@ -190,6 +213,7 @@ class CallPool:
         worker = cast("asyncio.Task[None]", asyncio.current_task())
         waiting, workers, limit, fn = self._waiting, self._workers, self.most_in_flight, self._fn
         begin, end, gate, finish, clean = self._deadlines.begin, self._deadlines.end, self._gate, self._end, self._clean
+        door = self._door
         while waiting:
             if _changed(clean):  # by what followed the call before
                 self._workers.discard(worker)
@@ -201,6 +225,9 @@ class CallPool:
             self.in_flight += 1
             results: list[Any] = []
             error: Exception | None = None
+            if door is not None and (refused := await door.enter(call)) is not None:
+                await self._refuse(call, refused)
+                continue
             begin(call, worker)
             # Awaited in this coroutine: another one for each call would take as long as all other work on a call.
             try:
@@ -213,6 +240,8 @@ class CallPool:
                 return
             if call.expired:
                 results, error = [], self._expired(call, error)
+            if door is not None:
+                error = door.leave(call, results, error) or error
             call.results, call.error = results, error
             # The traceback of an error refers to this frame: a reference cycle while `error` is set.
             failed, error = error is not None, None
@@ -226,6 +255,11 @@ class CallPool:
                 finish(call)
         # Not left to the done callback: a call may be submitted before that runs, and needs another worker.
         workers.discard(worker)
+
+    async def _refuse(self, call: Call, error: Exception) -> None:
+        """A call never may begin: fail it, and make no other attempt."""
+        call.results, call.error, call.tries = [], error, self._retry.attempts
+        await self._settle(call)
 
     def _error_of(self, raised: BaseException, worker: "asyncio.Task[None]") -> Exception:
         """The error of a call that was cancelled, or that raised what is no Exception."""
@@ -249,6 +283,8 @@ class CallPool:
             await self._sleep(pause)
             # In front of messages that have not been tried: with an order, these wait for its result anyway.
             self._waiting.appendleft(call)
+            if self._door is not None:
+                self._door.expect()
             self.in_flight -= 1
             return
         if self._gate is not None:
@@ -284,6 +320,8 @@ class CallPool:
         self._workers.discard(worker)
         call.expired = False
         call.error = self._too_late(call)
+        if self._door is not None:
+            self._door.leave(call, (), call.error)
         self._abandoned.add(worker)
         try:
             self._abandoned.check()
@@ -314,6 +352,8 @@ class CallPool:
         self._queues.clear()
         self._deadlines.cancel()
         self._abandoned.cancel()
+        if self._door is not None:
+            self._door.close()
         for worker in tuple(self._workers):
             worker.cancel()
         self.in_flight = 0

@@ -15,6 +15,7 @@ from .async_calls import CallPool, Gate, Sleep
 from .call import Call
 from .call_journal import CallJournal, queues_for
 from .cancellation import as_error
+from .door import Door
 from .in_flight import InFlightMessage
 from .ordered_queues import share_of
 
@@ -34,6 +35,7 @@ class BatchPool:
         deliver: Callable[[Call], None],
         sleep: Sleep = asyncio.sleep,
         gate: Gate | None = None,
+        door: Door | None = None,
         journal: CallJournal | None = None,
     ) -> None:
         batch = call.batch or Batch()
@@ -41,7 +43,7 @@ class BatchPool:
         self._size, self._delay = batch.size, batch.delay_ms / 1000
         self._name = called_name(call.fn)
         alone = replace(call, fn=_answers(call.fn), batch=None, order="none")
-        self._calls = CallPool(operator, alone, self._ended, sleep, gate)
+        self._calls = CallPool(operator, alone, self._ended, sleep, gate, door)
         share = max(batch.size, share_of(call.max_in_flight))
         self._queues = queues_for(call.order, share, self._wait, deliver, journal)
         self.submit: Callable[[Call], None] = self._queues.submit
@@ -53,6 +55,22 @@ class BatchPool:
     def give_names(self, origin: Callable[[InFlightMessage], str]) -> None:
         """Take a function that names the message of a call, for its key."""
         self._calls.give_names(origin)
+
+    @property
+    def allowance(self) -> int | None:
+        """How many more messages its limit lets be submitted now; None without a limit."""
+        calls = self._calls.allowance
+        return None if calls is None else max(0, calls * self._size - len(self._waiting))
+
+    @property
+    def held_up(self) -> bool:
+        """Whether calls wait for a limit, or will not be taken because of one."""
+        return self._calls.held_up
+
+    @property
+    def at_once(self) -> int | None:
+        """How many batches may run at once at present; None where that does not change."""
+        return self._calls.at_once
 
     @property
     def outstanding(self) -> int:

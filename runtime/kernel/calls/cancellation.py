@@ -57,8 +57,13 @@ def too_late(timeout: int, attempt: int, attempts: int) -> TimeoutError:
 
 def is_retried(error: BaseException, retry: Retry) -> bool:
     """Whether the rules name the error's class. asyncio's CancelledError there means that of `as_error` too."""
-    cancelled = isinstance(error, CancelledError) and issubclass(asyncio.CancelledError, retry.on)
-    return cancelled or isinstance(error, retry.on)
+    return is_one_of(error, retry.on)
+
+
+def is_one_of(error: BaseException, classes: tuple[type[BaseException], ...]) -> bool:
+    """Whether an error is of one of these classes. asyncio's CancelledError there means that of `as_error` too."""
+    cancelled = isinstance(error, CancelledError) and issubclass(asyncio.CancelledError, classes)
+    return cancelled or isinstance(error, classes)
 
 
 class AbandonedCalls:

@@ -29,6 +29,21 @@ class Pool(Protocol):
         """How many calls wait since their key has too many, by the input or operator of their messages."""
         ...
 
+    @property
+    def allowance(self) -> int | None:
+        """How many more messages its limit lets be submitted now; None without a limit."""
+        ...
+
+    @property
+    def held_up(self) -> bool:
+        """Whether calls wait for a limit, or will not be taken because of one."""
+        ...
+
+    @property
+    def at_once(self) -> int | None:
+        """How many calls may run at once at present; None where that does not change."""
+        ...
+
     def give_names(self, origin: Callable[[InFlightMessage], str]) -> None:
         """Take a function that names the message of a call, for its key."""
         ...
@@ -73,7 +88,18 @@ class TaskCalls:
     @property
     def _free(self) -> int:
         # A queue holds as many calls as may run.
-        return min((2 * pool.most_in_flight - pool.outstanding for pool in self._pools.values()), default=1 << 30)
+        free = 1 << 30
+        for pool in self._pools.values():
+            free = min(free, 2 * pool.most_in_flight - pool.outstanding)
+            allowance = pool.allowance
+            if allowance is not None and allowance < free:
+                free = allowance
+        return free
+
+    @property
+    def held_up(self) -> bool:
+        """Whether messages wait for the limit of an operator, in front of it or to be taken at all."""
+        return any(pool.held_up for pool in self._pools.values())
 
     @property
     def in_flight(self) -> int:

@@ -5,19 +5,43 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
+from ....dsl.breaker import Breaker
+from ....dsl.limit import Limit
+from ....dsl.operators import AsyncCall
 from ....dsl.remote_table import RemoteTable
 from ....dsl.resource import Resource
 from ....planner.flow import Flow
 from ....planner.plan import Plan
 from ...size_limit import SizeLimit
+from ..calls.admission import Admission
+from ..calls.circuit import Circuit
+from ..calls.concurrency import Concurrency
+from ..calls.door import Door
 from ..operators.remote_tables import RemoteTableClient, with_client
 from .stage_graph import StageGraph
 
 RemoteTableClients = dict[RemoteTable[Any, Any], RemoteTableClient]
 """The remote tables of a process."""
 
-Clients = dict[Resource[Any], Any]
-"""What the resources of a process have opened; those of a stage are open before its first task is made."""
+Clients = dict[Resource[Any] | Limit | Breaker, Any]
+"""What the resources of a process have opened, which for a stage is done before its first task is made, and what its
+limits and breakers have counted."""
+
+
+def admission_of(clients: Clients, limit: Limit) -> Admission:
+    """What lets calls begin within a limit in the process that has these clients."""
+    found: Admission | None = clients.get(limit)
+    if found is None:
+        found = clients[limit] = Admission(limit)
+    return found
+
+
+def circuit_of(clients: Clients, breaker: Breaker) -> Circuit:
+    """What leaves off the calls of a service that fails, in the process that has these clients."""
+    found: Circuit | None = clients.get(breaker)
+    if found is None:
+        found = clients[breaker] = Circuit(breaker)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +66,23 @@ class Program:
     def remote(self, table: RemoteTable[Any, Any]) -> RemoteTableClient:
         """The client of a remote table. Programs with the same `remotes` share it."""
         if table not in self.remotes:
-            self.remotes[table] = RemoteTableClient(with_client(table, self.clients))
+            self.remotes[table] = RemoteTableClient(
+                with_client(table, self.clients), None if table.limit is None else self.admission(table.limit)
+            )
         return self.remotes[table]
+
+    def admission(self, limit: Limit) -> Admission:
+        """What lets calls begin within a limit. Programs with the same `clients` share it."""
+        return admission_of(self.clients, limit)
+
+    def door(self, call: AsyncCall) -> Door:
+        """What lets the calls of a pool begin: one of them in each batch, if it makes batches."""
+        most = max(1, call.max_in_flight // (1 if call.batch is None else call.batch.size))
+        return Door(
+            None if call.limit is None else self.admission(call.limit),
+            None if call.breaker is None else circuit_of(self.clients, call.breaker),
+            None if call.concurrency is None else Concurrency(call.concurrency, most),
+        )
 
     def cancel_batches(self) -> None:
         """Give up what remote tables have begun for calls that have been cancelled, of all tasks in this process."""

@@ -12,6 +12,7 @@ from ....dsl.operators.calls import Order
 from ....dsl.serde import value_serde
 from ..calls.call_journal import CallJournal, KeptResults, call_names
 from ..calls.call_keys import origins
+from ..calls.door import Lookout
 from ..calls.in_flight import InFlightMessage
 from ..code.code_writer import CodeWriter
 from ..code.source_text import CodePath, Variables
@@ -79,9 +80,16 @@ def attach_pool(
     environment: StageEnvironment, operator: Operator, call: ops.AsyncCall, after: Callable[..., None]
 ) -> dict[str, Any]:
     """Make the pool of an operator; `after` takes each call that has ended. Returns what compiled code calls."""
-    kept = environment.journals.get(operator.id)
-    journal = {} if kept is None else {"journal": _journal(environment, operator, kept)}
-    pool = environment.pools[operator.id] = environment.make_pool(operator, call, after, **journal)
+    given: dict[str, Any] = {}
+    if (kept := environment.journals.get(operator.id)) is not None:
+        given["journal"] = _journal(environment, operator, kept)
+    if call.table is not None and call.limit is not None:
+        # Each attempt has its own timeout; to wait for the limit must cost the message none.
+        given["door"] = Lookout(environment.program.admission(call.limit))
+        call = replace(call, timeout=_FOREVER)
+    elif not (call.limit is None and call.breaker is None and call.concurrency is None):
+        given["door"] = environment.program.door(call)
+    pool = environment.pools[operator.id] = environment.make_pool(operator, call, after, **given)
     return {"submit": pool.submit}
 
 
@@ -134,6 +142,9 @@ def _attach_calls(
     environment.pools[operator.id].give_names(_origins(environment, operator.id))
     return attached
 
+
+_FOREVER = 10 * 366 * 86_400_000
+"""Milliseconds that no call takes."""
 
 ROWS: Mapping[type[Operator], KernelKind] = {
     ops.AsyncFlatMap: KernelKind(write=write_call, define=after_call, attach=_attach_calls),

@@ -12,7 +12,7 @@ from typing import Any
 
 from ....dsl.error_policy import Retry
 from ....dsl.remote_table import Batch, Cache, RemoteTable
-from ....dsl.resource import Resource
+from ..calls.admission import Admission
 from ..calls.cancellation import AbandonedCalls, Expired, call_with_timeout, is_retried, too_late
 from ..calls.retry_pauses import pause_seconds
 from ..value_copies import own_copy
@@ -85,11 +85,13 @@ class RowCache:
 
 
 class RemoteCalls:
-    """Calls one of the user's functions: each call within `timeout` seconds and the rate limit, and again as `retry`
-    says. `what` names the function in errors."""
+    """Calls one of the user's functions: each call within `timeout` seconds, the rate limit and what `admission` lets
+    begin, and again as `retry` says. `what` names the function in errors."""
 
-    def __init__(self, rate: RateLimiter, retry: Retry, timeout: float, what: str) -> None:
-        self._rate = rate
+    def __init__(
+        self, rate: RateLimiter, retry: Retry, timeout: float, what: str, admission: Admission | None = None
+    ) -> None:
+        self._rate, self._admission = rate, admission
         self._retry = retry
         self._timeout = timeout
         self._abandoned = AbandonedCalls(MOST_ABANDONED, what, None)
@@ -101,7 +103,7 @@ class RemoteCalls:
             repeat += 1
             await self._rate.take(keys)
             try:
-                return await call_with_timeout(_awaited(fn, arguments), self._timeout, self._abandoned)
+                return await self._made(fn, arguments)
             except Exception as error:
                 if repeat >= self._retry.attempts or not is_retried(error, self._retry):
                     if isinstance(error, Expired):
@@ -109,6 +111,25 @@ class RemoteCalls:
                     raise
                 pause = pause_seconds(self._retry, repeat, error)
             await asyncio.sleep(pause)
+
+    async def _made(self, fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> Any:
+        """The result of one attempt."""
+        admission, asked = self._admission, _asked(arguments)
+        if admission is None:
+            return await call_with_timeout(_awaited(fn, arguments), self._timeout, self._abandoned)
+        ticket = await admission.enter(asked)
+        try:
+            result = await call_with_timeout(_awaited(fn, arguments), self._timeout, self._abandoned)
+        except BaseException:
+            admission.leave(ticket, asked, None, failed=True)
+            raise
+        admission.leave(ticket, asked, result, failed=False)
+        return result
+
+
+def _asked(arguments: tuple[Any, ...]) -> Any:
+    """What the functions of a limit are given of a call: the key, the keys of a batch, or rows by key."""
+    return arguments[0] if len(arguments) == 1 else {arguments[0]: arguments[1]}
 
 
 async def _awaited(fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> Any:
@@ -180,13 +201,14 @@ class KeyBatcher:
 class RemoteTableClient:
     """The client of a remote table, which the tasks of one process share."""
 
-    def __init__(self, table: RemoteTable[Any, Any]) -> None:
+    def __init__(self, table: RemoteTable[Any, Any], admission: Admission | None = None) -> None:
         self._table = table
         self._cache = RowCache(table.cache)
         timeout = table.timeout_ms / 1000
         what = f"remote table {table.name!r}"
-        self._reads = RemoteCalls(RateLimiter(table.reads_per_second), table.retry, timeout, f"read of {what}")
-        self._writes = RemoteCalls(RateLimiter(table.writes_per_second), table.retry, timeout, f"write of {what}")
+        reads, writes = RateLimiter(table.reads_per_second), RateLimiter(table.writes_per_second)
+        self._reads = RemoteCalls(reads, table.retry, timeout, f"read of {what}", admission)
+        self._writes = RemoteCalls(writes, table.retry, timeout, f"write of {what}", admission)
         self._read_batches = KeyBatcher(table.batch, self._read_many) if table.batch else None
         self._write_batches = KeyBatcher(table.batch, self._write_many) if table.batch else None
         self._written = 0  # the number of rows written so far
@@ -251,7 +273,7 @@ def _mapping(rows: Any) -> Mapping[Any, Any]:
     return rows
 
 
-def with_client(table: RemoteTable[Any, Any], clients: Mapping[Resource[Any], Any]) -> RemoteTable[Any, Any]:
+def with_client(table: RemoteTable[Any, Any], clients: Mapping[Any, Any]) -> RemoteTable[Any, Any]:
     """A table whose functions take no client: theirs is the one that the table's resource has opened, if it has one."""
     if table.resource is None:
         return table

@@ -1,12 +1,16 @@
 """The progress of a container, reported about once a second to a function of the caller's."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from ....planner.plan import Plan
 from ....planner.stream_names import growth_of
 from ...data_warnings.keyless import KeylessWarning
 from ...data_warnings.suspicious_times import SuspiciousTimes
+from ...kernel.calls.admission import Admission
+from ...kernel.calls.circuit import Circuit
 from ...kernel.time.bounds import END, START
 from ...metrics.timing import Timing
 from ...report import HotKey, OnProgress, Progress, Report, Sample, sums
@@ -21,6 +25,9 @@ from .size_progress import SizeProgress
 PROGRESS_SECONDS = 1.0
 PATIENCE_SECONDS = 0.5
 """How long a report waits for the end offsets of streams; after that it is given without lags."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class ProgressReporter:
@@ -49,6 +56,7 @@ class ProgressReporter:
         self._clock = clock
         self._suspicious_times = times
         self._other_warnings = {} if warnings is None else warnings
+        self._exhausted: dict[str, str] = {}
         self._processor, self._processor_before = processor, processor()
         self._started = clock()
         self._next = self._patience = self._started
@@ -65,6 +73,10 @@ class ProgressReporter:
         self.left = TaskCounts()
         """What was counted by tasks that other containers have now."""
         self.size = SizeProgress()
+        self.limits: Sequence[Admission] = ()
+        """What lets calls of the container begin within limits."""
+        self.circuits: Sequence[Circuit] = ()
+        """What leaves off calls of services that fail."""
 
     @property
     def seconds(self) -> float:
@@ -126,7 +138,18 @@ class ProgressReporter:
     @property
     def warnings(self) -> dict[str, str]:
         """What was found wrong since the start of this container, as in `Report`; no warning is taken back."""
-        return {**({} if self._suspicious_times is None else self._suspicious_times.warnings), **self._other_warnings}
+        times = {} if self._suspicious_times is None else self._suspicious_times.warnings
+        return {**times, **self._other_warnings, **self._exhausted}
+
+    def follow_limits(self, limits: Sequence[Admission]) -> None:
+        """Report what calls wait for these limits, and warn once a budget is exhausted."""
+        self.limits = limits
+        for admission in limits:
+            admission.on_exhausted = partial(self._warn_of_budget, admission.limit.name)
+
+    def _warn_of_budget(self, limit: str, text: str) -> None:
+        self._exhausted[f"limit {limit}"] = text
+        _log.warning("pipeline %r: %s", self._plan.name, text)
 
     def behind(self, positions: Mapping[StreamPartition, int]) -> list[StreamPartition] | None:
         """The partitions that have messages after these positions; None if the end offsets are unknown."""
@@ -179,6 +202,11 @@ class ProgressReporter:
         if self._elasticity_change_seconds is not None:
             yield Sample("elasticity_change_seconds", self._elasticity_change_seconds)
         yield from self.size.samples()
+        for limit in self.limits:
+            yield from limit_samples(limit)
+        for circuit in self.circuits:
+            yield Sample("breaker_open", int(circuit.open), (circuit.name,))
+            yield Sample("breaker_openings", circuit.openings, (circuit.name,))
         yield Sample("commit_seconds", self.commit.histogram)
         yield Sample("uptime_seconds", seconds)
         yield Sample("event_loop_busy_seconds", seconds - self.idle_seconds)
@@ -192,6 +220,17 @@ class ProgressReporter:
         # Of a partition that was found since they were asked for the end is not known yet.
         known = {place: at for place, at in positions.items() if place[1] < len(ends.get(place[0], ()))}
         return {(stream, number): max(0, ends[stream][number] - at) for (stream, number), at in known.items()}
+
+
+def limit_samples(admission: Admission) -> Iterator[Sample]:
+    """The samples of what a container has used of a limit, and of what waits for it."""
+    name = admission.limit.name
+    yield Sample("limit_waiting_calls", admission.waiting, (name,))
+    yield Sample("limit_wait_seconds", admission.waited_seconds, (name,))
+    yield Sample("limit_holds", int(admission.holds), (name,))
+    for amount, meter in admission.meters.items():
+        yield Sample("limit_used", meter.used_in_all, (name, amount))
+        yield Sample("limit_share", meter.most, (name, amount))
 
 
 def report_of(

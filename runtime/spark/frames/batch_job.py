@@ -80,6 +80,7 @@ def _job(
     buckets = KeyBuckets(settings.spark_buckets or default_count(cores))
     check_tasks(settings.spark_shuffle_partitions, buckets, plan.pipeline.origin)
     of_levels = levels(plan, stages, buckets.count)
+    tasks = settings.spark_shuffle_partitions or buckets.partitions(cores)
     bundle = PlanBundle(
         plan,
         of_levels,
@@ -90,8 +91,8 @@ def _job(
         frames={name: schema.columns for name, schema in schemas.items()},
         without_offsets=frozenset(source.stream for source in plan.pipeline.sources),
         by_time=frozenset(of_levels.of_stream),
+        tasks=max(tasks, cores),
     )
-    tasks = settings.spark_shuffle_partitions or buckets.partitions(cores)
     return BatchJob(plan, of_levels, buckets, shipped(session, bundle), tasks)
 
 

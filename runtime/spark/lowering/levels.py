@@ -33,6 +33,13 @@ class Levels:
         return [stage for stage, stage_level in self.of_stage.items() if stage_level == level]
 
 
+def most_tasks(plan: Plan, query: Levels, shuffled: int) -> int:
+    """The most tasks that a pass of a query has, where one behind a shuffle has so many: level 0 has one for each
+    partition of a source."""
+    read = sum(plan.stream(name).partitions for name, level in query.of_stream.items() if level == 0)
+    return max(1, read, shuffled)
+
+
 def producer_number(plan: Plan, stage: PlannedStage, stream: str, partition: int) -> int:
     """The number of a source partition among all partitions that a level-0 stage reads. Each of them is a producer of
     the stage's output streams."""

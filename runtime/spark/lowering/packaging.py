@@ -44,7 +44,8 @@ class PlanBundle:
     removed: a bucket with a lower count removes its state of that operator. `limits` are those of the records that
     leave the query, by stream. A client that a worker opens must be open within `open_within`. Messages of the streams
     in `frames` become rows of DataFrames, with these columns. Those of the streams in `by_time` come in no order from
-    their producers, and are processed by time. Those of the streams `without_offsets` are rows of DataFrames.
+    their producers, and are processed by time. Those of the streams `without_offsets` are rows of DataFrames. Limits of
+    calls are divided by the number of `tasks` that a pass has at most.
     """
 
     plan: Plan
@@ -58,6 +59,7 @@ class PlanBundle:
     frames: Mapping[str, OutputColumns] = field(default_factory=dict)
     by_time: frozenset[str] = frozenset()
     without_offsets: frozenset[str] = frozenset()
+    tasks: int = 1
 
     def program(self, stage: str, remotes: RemoteTableClients | None = None, clients: Clients | None = None) -> Program:
         """A stage, compiled. At level 0 the messages of a source have their own times; at later levels producers report

@@ -28,6 +28,7 @@ from ..atomic_file import read, write
 from ..batch_times import tell
 from ..hadoop_path import HadoopPath
 from ..key_buckets import default_count
+from ..lowering.levels import most_tasks
 from ..lowering.lowering import levels, without_order
 from ..lowering.output_columns import OutputColumns
 from ..lowering.packaging import PlanBundle, add_shipped_plan, pack
@@ -66,7 +67,7 @@ def prepare(
     Raises PlanError if Spark cannot continue the query's checkpoint.
     """
     reset = reset_command(plan, connection.system, settings, "spark")
-    wanted = wanted_record(plan, stages, settings, default_count(session.sparkContext.defaultParallelism))
+    wanted = wanted_record(plan, stages, settings, default_count(cores := session.sparkContext.defaultParallelism))
     buckets, grows = settings.spark_buckets, not frames.inputs
     checkpoint = find_checkpoint(plan, wanted, buckets, root, reset, may_grow=grows)
     checkpoint = begin_split(plan, end_split(plan, checkpoint, connection), buckets, connection)
@@ -91,6 +92,7 @@ def prepare(
         columns,
         by_time,
         without_offsets=frozenset(frames.inputs),
+        tasks=most_tasks(plan, query_levels, settings.spark_shuffle_partitions or key_buckets.partitions(cores)),
     )
     shipped = add_shipped_plan(pack(bundle), session)
     names = [name for stage in stages for name in stage.inputs]

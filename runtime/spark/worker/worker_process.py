@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ....dsl.errors import SystemProblem
+from ....dsl.operators.calls import limits_of
 from ...kernel.calls.cancellation import CallLoop
 from ...kernel.code.program import Program
 from ...open_resources import OpenResources
@@ -71,6 +72,8 @@ class WorkerProcess:
             open_run.resources[shipped.digest] = OpenResources(self.run, bundle.open_within)
         resources = open_run.resources[shipped.digest]
         made = program(shipped, stage, resources.clients)
+        for limit in limits_of(bundle.plan.pipeline.calls):
+            made.admission(limit).divide(bundle.tasks)
         resources.open(bundle.plan, {stage})
         return made
 

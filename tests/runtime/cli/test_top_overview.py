@@ -201,3 +201,26 @@ def test_of_many_key_buckets_and_keys_the_hottest_are_shown() -> None:
 def test_without_elasticity_there_are_no_key_buckets() -> None:
     seen = overview([container("0", 10, 1000)])
     assert (seen.key_buckets, seen.hot_keys) == ((), ())
+
+
+def test_what_limits_let_begin_is_added_up() -> None:
+    def limited(id: str, used: float, waiting: float) -> Progress:
+        return container(
+            id,
+            10,
+            1000,
+            Sample("limit_waiting_calls", waiting, ("model",)),
+            Sample("limit_used", used, ("model", "calls")),
+            Sample("limit_used", 100 * used, ("model", "tokens")),
+            Sample("limit_waiting_calls", 0, ("other",)),
+            Sample("limit_used", 7, ("other", "calls")),
+        )
+
+    seen = overview([limited("0", 20, 3), limited("1", 40, 2)])
+    assert [(row.limit, row.amount, row.used, row.per_second, row.waiting) for row in seen.limits] == [
+        ("model", "calls", 60, 6, 5),
+        ("model", "tokens", 6000, 600, 5),
+        ("other", "calls", 14, 1.4, 0),
+    ]
+    assert any("model" in line and "tokens" in line and "6,000" in line for line in printed(seen))
+    assert not overview([container("0", 10, 1000)]).limits

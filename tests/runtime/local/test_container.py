@@ -10,7 +10,7 @@ import pytest
 
 from engines.local_tasks import LocalRun, local_run
 from engines.targets import contents, write
-from fluvial.dsl import ClockTimers, Context, KeyedProcessor, Message, Pipeline, Timer
+from fluvial.dsl import ClockTimers, Context, KeyedProcessor, Limit, Message, Pipeline, Timer
 from fluvial.dsl.errors import NoProgressError
 from fluvial.runtime.local.background_work import Steps
 from fluvial.runtime.local.commit.contract import Commits, Committed, TaskCommit
@@ -108,6 +108,30 @@ def called(system: MemorySystem, **written: list[Any]) -> tuple[Pipeline, Calls]
     pipeline.stream("in", value=str).async_flat_map(calls, id="call").send_to("out", value=str)
     write(system, written)
     return pipeline, calls
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_to_wait_for_a_limit_is_no_stall(stack: ExitStack, limited: bool) -> None:
+    async def main() -> None:
+        pipeline, calls = Pipeline("p"), Calls([])
+        limit = Limit("service", calls=1, per=timedelta(hours=9)) if limited else None
+        words = pipeline.stream("in", value=str)
+        words.async_flat_map(calls, id="call", limit=limit, order="none").send_to("out", value=str)
+        write(system := MemorySystem(), {"in": [WORDS, WORDS]})
+        run = local_run(pipeline, system, stack)
+        for _ in range(9):
+            run.container.turn()
+            await loops()
+        assert len(calls.began) == (1 if limited else 4)
+        for now in (100_000, 200_000):
+            run.clock.now = now
+            run.container.turn()
+
+    if limited:
+        asyncio.run(main())
+    else:
+        with pytest.raises(NoProgressError):
+            asyncio.run(main())
 
 
 def test_a_run_that_is_asked_to_stop_waits_for_the_calls_in_flight(stack: ExitStack) -> None:

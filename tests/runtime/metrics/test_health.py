@@ -3,7 +3,7 @@
 import pytest
 
 from fluvial.runtime.metrics.definitions import BY_NAME
-from fluvial.runtime.metrics.health import MOVES, WAITS, Health
+from fluvial.runtime.metrics.health import LIMITS, MOVES, WAITS, Health
 from fluvial.runtime.report import Progress, Sample
 
 
@@ -22,7 +22,7 @@ def after(*told: Progress) -> Health:
 
 
 def test_what_is_looked_at_is_measured() -> None:
-    assert {*BY_NAME} >= MOVES | WAITS
+    assert {*BY_NAME} >= MOVES | WAITS | LIMITS
     assert {name for name in MOVES if BY_NAME[name].kind != "counter"} == {"batch_tasks_done"}
     assert all(BY_NAME[name].kind == "gauge" for name in WAITS)
 
@@ -42,6 +42,11 @@ def test_a_long_batch_moves_as_long_as_its_tasks_end() -> None:
 def test_a_run_that_does_not_move_while_there_is_work_stalls(name: str) -> None:
     health = after(*[told("running", **{"messages_processed": 7, name: 1}) for _ in range(5)])
     assert health.stalled(6) == 5
+
+
+def test_to_wait_for_a_limit_is_no_stall() -> None:
+    assert after(*[told("running", calls_in_flight=2, limit_holds=1)] * 4).stalled(4) == 0
+    assert after(*[told("running", calls_in_flight=2, limit_holds=0)] * 4).stalled(4) == 3
 
 
 def test_a_run_that_has_nothing_to_do_does_not_stall() -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 
-from fluvial.dsl import Pipeline, count, tumbling
+from fluvial.dsl import Limit, Pipeline, count, tumbling
 from fluvial.planner import Plan, Settings, plan
 from fluvial.runtime.cli.commands.plan import tables
 from fluvial.runtime.preflight.unsupported import Limitation, caveats, limitations
@@ -112,3 +112,16 @@ def test_tables_come_first_on_spark_and_kafka_too() -> None:
     rates = pipeline.table("rates", key=str, value=str)
     pipeline.stream("orders", key=str, value=str).join(rates, max, id="join").send_to("out")
     assert limitations(plan(pipeline), "spark", "kafka://a:1") == []
+
+
+async def ask(value: str) -> list[str]:
+    return [value]
+
+
+def test_spark_has_no_budgets_of_limits() -> None:
+    pipeline = Pipeline("p")
+    for id, limit in (("one", Limit("rate", calls=1)), ("two", Limit("money", budget=1))):
+        pipeline.stream(f"in-{id}", value=str).async_flat_map(ask, id=id, limit=limit).send_to(f"out-{id}")
+    made = plan(pipeline)
+    assert [one.subject for one in limitations(made, "spark", "log:x")] == ["the budget of limit 'money'"]
+    assert limitations(made, "local", "log:x") == []

@@ -18,6 +18,9 @@ class Given:
         self.outstanding = outstanding
         self.parked = MappingProxyType(parked)
         self.did: list[str] = []
+        self.allowance: int | None = None
+        self.held_up = False
+        self.at_once: int | None = None
 
     def submit(self, call: Call) -> None:
         raise AssertionError(call)
@@ -67,3 +70,13 @@ def test_all_pools_are_told() -> None:
     both.flush()
     both.cancel()
     assert [pool.did for pool in pools] == [["flush", "cancel"]] * 2
+
+
+def test_a_limit_lets_less_be_taken_than_a_pool_has_room_for() -> None:
+    limited = Given()
+    limited.allowance = 3
+    assert calls(Given(), limited).room("one") == calls(limited).free == 3
+    assert calls(Given(19), limited).room("one") == 1
+    assert not calls(Given(), limited).held_up
+    limited.held_up = True
+    assert calls(Given(), limited).held_up

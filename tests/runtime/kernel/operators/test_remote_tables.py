@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fluvial.dsl import Batch, Cache, Pipeline, RemoteTable, Retry
+from fluvial.dsl import Batch, Cache, Limit, Pipeline, RemoteTable, Retry
 from fluvial.dsl.errors import MessageError
+from fluvial.dsl.operators.calls import limits_of
+from fluvial.runtime.kernel.calls.admission import Admission
 from fluvial.runtime.kernel.operators.remote_tables import MOST_ABANDONED, RemoteTableClient, put
+from fluvial.runtime.testing import PipelineDriver
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
 
 SECOND = timedelta(seconds=1)
@@ -353,3 +356,62 @@ def test_a_message_without_key_is_written_to_no_table() -> None:
     with pytest.raises(TypeError, match="a message without key cannot be written to a table"):
         done(lambda: write((None, "row")))
     assert server.asked == []
+
+
+def _limited(limit: Limit, server: Server, **options: Any) -> tuple[RemoteTableClient, Admission]:
+    admission = Admission(limit)
+    return RemoteTableClient(table(server, limit=limit, **options), admission), admission
+
+
+def test_a_limit_counts_calls_with_repeats_and_not_what_the_cache_answers() -> None:
+    limit = Limit("service", calls=1, per=timedelta(minutes=1), budget=9, cost=lambda _asked, _row: 2)
+    server = Server({"a": "A"}, failures=1)
+    remote, admission = _limited(limit, server, cache=Cache(), timeout=2 * SECOND)
+
+    async def work() -> None:
+        assert await remote.read("a") == "A"
+        assert await remote.read("a") == "A"
+        await remote.write("b", "B")
+
+    done(work)
+    first, second, third = (at for at, _ in server.calls)
+    assert 58 <= second - first <= 62
+    assert 58 <= third - second <= 62
+    assert admission.meters["budget"].used_in_all == 4
+    assert admission.begun == 3
+
+
+def test_a_limit_is_asked_about_keys_and_rows() -> None:
+    asked: list[Any] = []
+
+    def tokens(given: Any) -> int:
+        asked.append(given)
+        return 1
+
+    limit = Limit("service", tokens=100, estimate=tokens)
+    one, _ = _limited(limit, Server({"a": "A"}))
+    many, _ = _limited(limit, Server({"a": "A"}), batch=Batch(size=2))
+
+    async def work() -> None:
+        await one.read("a")
+        await one.write("a", "B")
+        await asyncio.gather(many.read("a"), many.read("b"))
+        await asyncio.gather(many.write("a", "x"), many.write("b", "y"))
+
+    done(work)
+    assert asked == ["a", {"a": "B"}, ["a", "b"], {"a": "x", "b": "y"}]
+
+
+def test_messages_that_wait_for_the_limit_of_a_table_neither_time_out_nor_stall() -> None:
+    server = Server({"a": "A"})
+    pipeline = Pipeline("p")
+    limit = Limit("service", calls=1, per=timedelta(minutes=10))
+    rows = pipeline.remote_table("rows", **_single(server), timeout=2 * SECOND, limit=limit)
+    words = pipeline.stream("words", key=str, value=str)
+    words.join(rows, lambda value, row: f"{value}{row}", id="join").send_to("out", value=str)
+    assert limits_of(pipeline.calls) == (limit,)
+    with PipelineDriver(pipeline) as driver:
+        for number in range(3):
+            driver.send("words", str(number), key="a")
+        driver.advance(timedelta(minutes=40))
+        assert [message.value for message in driver.read("out")] == ["0A", "1A", "2A"]

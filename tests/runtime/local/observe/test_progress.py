@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engines.sending import ProducingSystem
 from engines.targets import write
-from fluvial.dsl import Pipeline, SystemProblem, count, dead_letter, skip, tumbling
+from fluvial.dsl import Adaptive, Breaker, Limit, Pipeline, SystemProblem, count, dead_letter, skip, tumbling
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, run
 from fluvial.runtime.launch import checked_plan
@@ -46,6 +46,15 @@ async def twice(number: int) -> list[int]:
 def calling() -> Pipeline:
     pipeline = Pipeline("p", on_error=dead_letter())
     pipeline.stream("in", value=int).async_flat_map(twice, id="call", journal=True).send_to("out")
+    return pipeline
+
+
+def limited() -> Pipeline:
+    pipeline = Pipeline("p", on_error=dead_letter())
+    limit = Limit("service", calls=1000, budget=2.0, when_exhausted="error")
+    numbers = pipeline.stream("in", value=int)
+    calls = numbers.async_flat_map(twice, id="call", limit=limit, breaker=Breaker("service"), concurrency=Adaptive())
+    calls.send_to("out")
     return pipeline
 
 
@@ -97,10 +106,21 @@ def test_all_that_the_table_says_is_told_and_nothing_else(tmp_path: Path) -> Non
         told = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / name), commit_interval=timedelta(0)))
     told += told_by(calling(), numbers(MemorySystem(), 1), Settings(elasticity=2))
     told += changing(tmp_path)
+    told += told_by(limited(), numbers(MemorySystem(), 1))
     facts = {fact.metric for progress in told for fact in progress.facts}
     facts |= {fact.metric for fact in SizeProgress(sizing=sized()).samples()}
     assert facts == {measure.name for measure in METRICS if "local" in measure.engines}
     assert all(list(families(progress)) for progress in told)
+
+
+def test_what_is_used_of_limits_is_told_and_an_exhausted_budget_is_a_warning() -> None:
+    last = told_by(limited(), numbers(MemorySystem(), 1, 2, 3))[-1]
+    assert values(last, "limit_used") == {("service", "calls"): 2, ("service", "budget"): 2}
+    assert values(last, "limit_share") == {("service", "calls"): 1000, ("service", "budget"): 2}
+    assert values(last, "limit_holds") == values(last, "limit_waiting_calls") == {("service",): 0}
+    assert values(last, "calls_at_once") == {("in", "in/0", "call"): 10}
+    assert values(last, "breaker_open") == values(last, "breaker_openings") == {("service",): 0}
+    assert last.warnings == {"limit service": "the budget of limit 'service', 2, is exhausted: messages fail"}
 
 
 def sized(*, applied: bool = True) -> SizingRecord:

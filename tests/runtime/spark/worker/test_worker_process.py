@@ -5,17 +5,18 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from fluvial.dsl import Pipeline, resource
+from fluvial.dsl import Limit, Pipeline, resource
 from fluvial.planner import plan
 from fluvial.runtime.kernel.calls import cancellation
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.output_routes import ToldSink
 from fluvial.runtime.spark.key_buckets import KeyBuckets
-from fluvial.runtime.spark.lowering.levels import Levels
+from fluvial.runtime.spark.lowering.levels import Levels, most_tasks
 from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
@@ -207,3 +208,20 @@ def test_a_loop_that_cannot_begin_leaves_no_coroutine(monkeypatch: pytest.Monkey
     monkeypatch.setattr(cancellation, "begin_loop", refused)
     with pytest.raises(OSError, match="no descriptors"):
         WorkerProcess().run(running())
+
+
+def test_a_task_has_its_part_of_a_limit(worker: WorkerProcess) -> None:
+    async def ask(value: int) -> list[int]:
+        return [value]
+
+    limit = Limit("model", calls=60, tokens=600, per=timedelta(hours=1), estimate=lambda value: value)
+    pipeline = Pipeline("limited")
+    pipeline.stream("in", value=int).async_flat_map(ask, id="ask", limit=limit).send_to("out", value=int)
+    made = plan(pipeline, partitions={"in": 6})
+    found = levels(made, list(made.stages), 4)
+    assert (most_tasks(made, found, 4), most_tasks(made, found, 8)) == (6, 8)
+    plan_of_six = pack(PlanBundle(made, found, KeyBuckets(4), Size(1, 1), tasks=6))
+    (admission,) = worker.program(plan_of_six, "in").clients.values()
+    assert {name: meter.most for name, meter in admission.meters.items()} == {"calls": 10, "tokens": 100}
+    with pytest.raises(ValueError, match="is 101 tokens, and the limit allows 100 in each of 6 parts"):
+        worker.run(admission.enter(101))

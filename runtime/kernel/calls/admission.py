@@ -1,0 +1,275 @@
+"""Lets calls begin within a limit: what a process may use of it, and the calls that wait."""
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from ....dsl.limit import BudgetExhausted, Limit
+from .limit_meter import Meter
+
+AHEAD_SECONDS = 0.02
+"""So far ahead of what may begin messages are taken: as long as a turn of a busy container takes."""
+_ALL = 1 - 1e-12
+"""The share of a budget that is all of it, in spite of rounding."""
+_NEW = 0.1
+"""The weight of the newest estimate in the mean of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What a call has taken of a limit: `at` which time, in seconds, how many tokens, and how much of the budget."""
+
+    at: float
+    tokens: float
+    cost: float
+
+
+class Admission:
+    """What a process may use of a limit, and the calls that wait for it, first come, first served.
+
+    What a call costs is known once it has ended. Until then as much of the budget is held for it as the dearest call so
+    far has cost; where less than that is left, or no call has ended yet, calls are made one by one. So the budget is
+    passed by one call at most, unless a call costs more than all before it.
+    """
+
+    def __init__(self, limit: Limit) -> None:
+        self.limit, self.name = limit, limit.name
+        self.per = per = limit.per_ms / 1000
+        self.lock = Lock()
+        """Held where meters are read or changed: leases are renewed in another thread."""
+        self.lease_ends = math.inf
+        """By the clock of the event loop: from then on no call begins."""
+        amounts = {"calls": (limit.calls, per), "tokens": (limit.tokens, per), "budget": (limit.budget, math.inf)}
+        self.most: Mapping[str, float] = {name: most for name, (most, _) in amounts.items() if most is not None}
+        """What the limit allows of each amount in all processes."""
+        self.meters: Mapping[str, Meter] = {name: Meter(most, amounts[name][1]) for name, most in self.most.items()}
+        """What may be used of each amount in this process, which may be a share of the limit."""
+        self.expected = 0
+        """Calls that were submitted and have not begun."""
+        self.begun = 0
+        """Calls that have begun so far."""
+        self.waited_seconds = 0.0
+        """For how long calls have waited, added up."""
+        self.on_exhausted: Callable[[str], None] | None = None
+        """Is given a text once, when the budget of all processes is exhausted."""
+        self._spent_by_all = 0.0
+        self._dearest = None if limit.cost is not None else 1.0
+        self._mean_tokens = 1.0
+        self._parts = 1
+        self._under_way = 0
+        self._waiting: deque[tuple[float, float, asyncio.Future[Ticket]]] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def divide(self, parts: int) -> None:
+        """Have an equal part of the limit, for good: so many processes use it without knowing each other."""
+        self._parts = parts
+        for name, meter in self.meters.items():
+            meter.most = self.most[name] / parts
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether all of the budget of this process is used: no call begins."""
+        budget = self.meters.get("budget")
+        return budget is not None and budget.used_in_all >= budget.most * _ALL
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for the limit now."""
+        return sum(not ready.done() for *_, ready in self._waiting)
+
+    @property
+    def holds(self) -> bool:
+        """Whether calls wait for the limit, or none may be submitted."""
+        return self.waiting > 0 or self.room() == 0
+
+    @property
+    def needs(self) -> Mapping[str, float]:
+        """What the first call that waits needs of each amount; nothing where none waits."""
+        with suppress(IndexError):  # the thread that asks is not the one in which calls begin
+            return {"calls": 1.0, "tokens": self._waiting[0][0], "budget": self._dearest or 0.0}
+        return {}
+
+    async def enter(self, value: Any) -> Ticket:
+        """Wait until a call with this value may begin, which `leave` ends. Raises BudgetExhausted, what `estimate`
+        raises, and ValueError for a call that the limit never allows."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # what waited in an earlier event loop has ended with it
+            self._loop, self._timer, self._under_way = loop, None, 0
+            self._waiting.clear()
+        tokens, now = self._tokens_of(value), loop.time()
+        if not self._waiting and self._wait(now, tokens) <= 0:
+            return self._take(now, tokens)
+        self._tell_if_exhausted()
+        if self.limit.when_exhausted == "error" and self._all_is_used:
+            raise self._no_budget()
+        ready: asyncio.Future[Ticket] = loop.create_future()
+        self._waiting.append((tokens, now, ready))
+        self.pump()
+        return await ready
+
+    def leave(self, ticket: Ticket, value: Any, results: Any, *, failed: bool) -> None:
+        """A call has ended: settle what it has used. One that has `failed` has cost nothing, and has used the tokens
+        that were estimated. Raises what the functions of the limit raise."""
+        now = ticket.at if self._loop is None else self._loop.time()
+        self._under_way = max(0, self._under_way - 1)
+        limit, tokens, budget = self.limit, self.meters.get("tokens"), self.meters.get("budget")
+        try:
+            cost = 0.0 if failed else self._cost_of(value, results)
+            if tokens is not None and limit.used is not None and not failed:
+                used = _amount(limit.used(value, results), "used")
+                with self.lock:
+                    tokens.settle(ticket.at, now, used - ticket.tokens)
+        except BaseException:
+            self.pump()
+            raise
+        if budget is not None:
+            with self.lock:
+                budget.settle(ticket.at, now, cost - ticket.cost)
+            if not failed:
+                self._dearest = max(self._dearest or 0.0, cost)
+        self.pump()
+
+    def give_back(self, ticket: Ticket) -> None:
+        """A call does not begin after all: it has used nothing."""
+        taken = {"calls": 1.0, "tokens": ticket.tokens, "budget": ticket.cost}
+        with self.lock:
+            for name, meter in self.meters.items():
+                meter.settle(ticket.at, ticket.at, -taken[name])
+        self.begun -= 1
+        self._under_way = max(0, self._under_way - 1)
+        self.pump()
+
+    def pump(self) -> None:
+        """Let calls begin that wait and may: a call has ended, time has passed, or there is more to be used."""
+        loop, waiting = self._loop, self._waiting
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if loop is None or loop.is_closed():
+            return
+        while waiting:
+            tokens, since, ready = waiting[0]
+            if ready.done():  # its call was cancelled
+                waiting.popleft()
+                continue
+            now = loop.time()
+            wait = self._wait(now, tokens)
+            if wait > 0:
+                self._tell_if_exhausted()
+                if self.limit.when_exhausted == "error" and self._all_is_used:
+                    waiting.popleft()
+                    ready.set_exception(self._no_budget())
+                    continue
+                if wait < math.inf:
+                    self._timer = loop.call_later(wait, self.pump)
+                return
+            waiting.popleft()
+            self.waited_seconds += now - since
+            ready.set_result(self._take(now, tokens))
+
+    def flush(self) -> None:
+        """A commit waits for calls: where the budget is exhausted, do not keep those waiting whose messages were taken
+        before, such as repeats."""
+        waiting, loop = self._waiting, self._loop
+        while waiting and self._all_is_used and loop is not None:
+            tokens, _, ready = waiting.popleft()
+            if not ready.done():
+                ready.set_result(self._take(loop.time(), tokens))
+
+    def room(self) -> int:
+        """How many calls more may be submitted, so that few wait: those that may begin soon, or one if none waits."""
+        loop = self._loop
+        if self.exhausted:
+            # With "error" they are not kept waiting; a budget of others may be spare.
+            return 1 << 30 if self.limit.when_exhausted == "error" and self._all_is_used else 0
+        if loop is None or loop.is_closed():
+            return max(0, 1 - self.expected)
+        now, means = loop.time(), {"calls": 1.0, "tokens": self._mean_tokens, "budget": self._dearest or math.inf}
+        with self.lock:
+            soon = {name: meter.room(now, means[name], AHEAD_SECONDS) for name, meter in self.meters.items()}
+        if soon.get("budget", 1.0) < 1 and self._under_way:
+            return 0  # a call that waits for a budget might hold a commit up for good
+        return max(0, max(1, int(min(1 << 30, *soon.values()))) - self.expected)
+
+    @property
+    def _all_is_used(self) -> bool:
+        """Whether the budget is exhausted in all processes, as far as this one knows."""
+        return self.exhausted and self.spent_by_all() >= self.most["budget"] * _ALL
+
+    def spent_by_all(self) -> float:
+        """How much of the budget is used in all processes."""
+        return max(self._spent_by_all, self.meters["budget"].used_in_all)
+
+    def told_of_all(self, spent: float) -> None:
+        """So much of the budget is spent in all processes."""
+        self._spent_by_all = spent
+
+    def pump_soon(self) -> None:
+        """Let calls begin that may, from another thread."""
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # it is closed
+                loop.call_soon_threadsafe(self.pump)
+
+    def _wait(self, now: float, tokens: float) -> float:
+        """The seconds until a call with so many tokens may begin."""
+        if now >= self.lease_ends:
+            return math.inf
+        needs = {"calls": 1.0, "tokens": tokens}
+        with self.lock:
+            waits = [meter.wait(now, needs[name]) for name, meter in self.meters.items() if name in needs]
+        wait, budget, held = max(waits, default=0.0), self.meters.get("budget"), self._dearest
+        if budget is None or wait == math.inf:
+            return wait
+        fits = held is not None and budget.wait(now, held) == 0
+        return wait if fits or (self._under_way == 0 and not self.exhausted) else math.inf
+
+    def _take(self, now: float, tokens: float) -> Ticket:
+        ticket = Ticket(now, tokens, self._dearest or 0.0)
+        taken = {"calls": 1.0, "tokens": tokens, "budget": ticket.cost}
+        with self.lock:
+            for name, meter in self.meters.items():
+                meter.take(now, taken[name])
+        self.begun += 1
+        self._under_way += 1
+        return ticket
+
+    def _tokens_of(self, value: Any) -> float:
+        estimate, most = self.limit.estimate, self.limit.tokens
+        if estimate is None or most is None:
+            return 0.0
+        tokens = _amount(estimate(value), "estimate")
+        if tokens * self._parts > most:
+            wrong = f"limit {self.limit.name!r}: the estimate of a call is {tokens:g} tokens"
+            each = f" in each of {self._parts} parts" if self._parts > 1 else ""
+            raise ValueError(f"{wrong}, and the limit allows {most / self._parts:g}{each}: it would wait for good")
+        self._mean_tokens += _NEW * (tokens - self._mean_tokens)
+        return tokens
+
+    def _cost_of(self, value: Any, results: Any) -> float:
+        return 1.0 if self.limit.cost is None else _amount(self.limit.cost(value, results), "cost")
+
+    def _tell_if_exhausted(self) -> None:
+        if self.on_exhausted is not None and self.exhausted and self._all_is_used:
+            tell, self.on_exhausted = self.on_exhausted, None
+            pauses = self.limit.when_exhausted == "pause"
+            tell(
+                f"{self._no_budget()}: {'calls wait, and nothing more is read for them' if pauses else 'messages fail'}"
+            )
+
+    def _no_budget(self) -> BudgetExhausted:
+        return BudgetExhausted(f"the budget of limit {self.limit.name!r}, {self.most['budget']:g}, is exhausted")
+
+
+def _amount(given: Any, what: str) -> float:
+    """A number that a function of the limit has returned; ValueError for anything else."""
+    good = isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given < math.inf
+    if not good:
+        raise ValueError(f"{what} of a limit returned {given!r}: it must return a number, 0 or more")
+    return float(given)

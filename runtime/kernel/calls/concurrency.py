@@ -1,0 +1,127 @@
+"""How many calls of a pool run at once, by how long the service takes."""
+
+import asyncio
+import math
+from collections import deque
+
+from ....dsl.operators.calls import Adaptive
+
+PROBE_SECONDS = 5.0
+"""After so long it is measured anew how long the service takes where no call waits in it."""
+_FEWEST = 10
+"""So many calls at least are looked at before the window changes, if it is not smaller."""
+_FAILED = 0.1
+"""The share of calls that fail from which on the window shrinks."""
+_SHRINKS = 0.7
+_LEAST_GRADIENT = 0.5
+
+
+class ServiceWindow:
+    """How many calls may run at once, by the times that they take in the service: as many as it works on at a time, and
+    about the root of that more, so that it never lacks work. Times are seconds of one clock.
+
+    A call that takes twice as long as one that nothing waits for waits half of its time in the service: half as many
+    would be done as fast. The time that a call waits for its order, its limit or its next attempt is no part of that.
+    """
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most = least, most
+        self.size = float(min(most, max(least, _FEWEST)))
+        """How many calls may run at once."""
+        self._base = math.inf
+        self._took: list[float] = []
+        self._failed = 0
+        self._most_at_once = 0
+        self._probe_at: float | None = None
+        self._probed_from: float | None = None
+        self._kept = self.size
+
+    def begin(self, now: float, running: int) -> None:
+        """A call begins, which is one of so many that run."""
+        self._most_at_once = max(self._most_at_once, running)
+        if self._probe_at is None:
+            self._probe_at = now + PROBE_SECONDS
+
+    def end(self, began: float, now: float, *, failed: bool) -> None:
+        """A call that began at a time has ended."""
+        if self._probed_from is not None and began < self._probed_from:
+            return  # of before the window was made small
+        if failed:
+            self._failed += 1
+        else:
+            self._took.append(now - began)
+        if len(self._took) + self._failed >= max(1, min(_FEWEST, self.size), self.size / 2):
+            self._change(now)
+
+    def _change(self, now: float) -> None:
+        took, failed = self._took, self._failed
+        self._took, self._failed = [], 0
+        if self._probed_from is not None:
+            self._base = math.fsum(took) / len(took) if took else self._base
+            self.size, self._probed_from, self._probe_at = self._kept, None, now + PROBE_SECONDS
+            self._most_at_once = 0
+            return
+        if failed > _FAILED * (len(took) + failed):
+            self._set(self.size * _SHRINKS)
+        elif took:
+            mean = math.fsum(took) / len(took)
+            self._base = min(self._base, mean)
+            gradient = max(_LEAST_GRADIENT, min(1.0, self._base / mean)) if mean > 0 else 1.0
+            wanted = self.size * gradient + math.sqrt(self.size)
+            # Where fewer run than may, nothing tells whether more could.
+            self._set(wanted if self._most_at_once >= int(self.size) else min(wanted, self.size))
+        self._most_at_once = 0
+        if self._probe_at is not None and now >= self._probe_at:
+            self._kept, self._probed_from = self.size, now
+            self._set(self.size - 2 * math.sqrt(self.size))
+
+    def _set(self, size: float) -> None:
+        self.size = max(float(self._least), min(float(self._most), size))
+
+
+class Concurrency:
+    """Lets as many calls of one pool run as its window has, and the others wait, first come, first served."""
+
+    def __init__(self, adaptive: Adaptive, most: int) -> None:
+        self.window = ServiceWindow(adaptive.least, most)
+        self.running = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def enter(self) -> None:
+        """Wait until one more call may run."""
+        if self.running < int(self.window.size) and not self._waiting:
+            self.running += 1
+            return
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(ready)
+        try:
+            await ready
+        except asyncio.CancelledError:
+            if ready.done() and not ready.cancelled():
+                self.give_up()
+            raise
+
+    def begin(self) -> float:
+        """A call that has entered begins now: the time."""
+        now = asyncio.get_running_loop().time()
+        self.window.begin(now, self.running)
+        return now
+
+    def leave(self, began: float, *, failed: bool) -> None:
+        """A call has ended."""
+        self.window.end(began, asyncio.get_running_loop().time(), failed=failed)
+        self.give_up()
+
+    def give_up(self) -> None:
+        """A call that has entered does not run any more."""
+        self.running -= 1
+        while self._waiting and self.running < int(self.window.size):
+            ready = self._waiting.popleft()
+            if not ready.done():
+                self.running += 1
+                ready.set_result(None)
+
+    def close(self) -> None:
+        """No call comes or goes on."""
+        self._waiting.clear()
+        self.running = 0

@@ -1,0 +1,152 @@
+"""What lets the calls of a pool begin: within a limit, and while no breaker leaves them off."""
+
+from typing import Any
+
+from .admission import Admission, Ticket
+from .call import Call
+from .circuit import Circuit
+from .concurrency import Concurrency
+
+
+class Door:
+    """What lets the calls of one pool begin: a limit and a breaker, which others share, and how many run at once."""
+
+    def __init__(
+        self, admission: Admission | None, circuit: Circuit | None = None, concurrency: Concurrency | None = None
+    ) -> None:
+        self._admission, self._circuit, self._concurrency = admission, circuit, concurrency
+        self._began: dict[Call, float] = {}
+        self._expected = 0
+        self._inside: dict[Call, tuple[Ticket | None, bool]] = {}
+
+    @property
+    def room(self) -> int:
+        """How many more calls may be submitted now."""
+        room = 1 << 30 if self._circuit is None else self._circuit.room(self._expected)
+        if (concurrency := self._concurrency) is not None:
+            # A queue holds as many calls as may run.
+            room = min(room, max(0, 2 * int(concurrency.window.size) - concurrency.running - self._expected))
+        return room if self._admission is None else min(room, self._admission.room())
+
+    @property
+    def at_once(self) -> int | None:
+        """How many calls may run at once at present, if that follows the service."""
+        return None if self._concurrency is None else int(self._concurrency.window.size)
+
+    @property
+    def holds(self) -> bool:
+        """Whether calls wait, or none may be submitted."""
+        if self._circuit is not None and self._circuit.open:
+            return True
+        return self._admission is not None and self._admission.holds
+
+    def expect(self) -> None:
+        """A call will come: one that is submitted, or is to be made again."""
+        self._expected += 1
+        if self._admission is not None:
+            self._admission.expected += 1
+
+    async def enter(self, call: Call) -> Exception | None:
+        """Wait until a call may begin. Returns its error where it never may."""
+        concurrency = self._concurrency
+        try:
+            if concurrency is not None:
+                await concurrency.enter()
+            try:
+                self._inside[call] = await self._entered(call.value)
+            except BaseException:
+                if concurrency is not None:
+                    concurrency.give_up()
+                raise
+        except Exception as error:
+            return error
+        finally:
+            if self._expected:
+                self._arrived(1)
+        if concurrency is not None:
+            self._began[call] = concurrency.begin()
+        return None
+
+    async def _entered(self, value: Any) -> tuple[Ticket | None, bool]:
+        circuit, admission = self._circuit, self._admission
+        while True:
+            tries = circuit is not None and await circuit.enter()
+            try:
+                ticket = None if admission is None else await admission.enter(value)
+            except BaseException:
+                if circuit is not None:
+                    circuit.leave(None, tried=tries, given_up=True)
+                raise
+            if circuit is None or tries or not circuit.open:
+                return ticket, tries
+            if admission is not None and ticket is not None:  # it has opened while the call waited for the limit
+                admission.give_back(ticket)
+
+    def leave(self, call: Call, results: Any, error: BaseException | None) -> Exception | None:
+        """A call has ended, in whatever way. Returns the error of a function of the limit's, if one fails."""
+        if (inside := self._inside.pop(call, None)) is None:
+            return None
+        ticket, tried = inside
+        if self._concurrency is not None:
+            self._concurrency.leave(self._began.pop(call), failed=error is not None)
+        if self._circuit is not None:
+            self._circuit.leave(error, tried=tried)
+        return self._leave_limit(ticket, call, results, failed=error is not None)
+
+    def _leave_limit(self, ticket: Ticket | None, call: Call, results: Any, *, failed: bool) -> Exception | None:
+        if self._admission is None or ticket is None:
+            return None
+        try:
+            self._admission.leave(ticket, call.value, results, failed=failed)
+        except Exception as raised:
+            return raised
+        return None
+
+    def flush(self) -> None:
+        """A commit waits for calls: see `Admission.flush`."""
+        if self._admission is not None:
+            self._admission.flush()
+
+    def close(self) -> None:
+        """No call of the pool comes or goes on. What is under way has cost nothing, and says nothing of the service."""
+        self._arrived(self._expected)
+        if self._concurrency is not None:
+            self._concurrency.close()
+            self._began.clear()
+        inside, self._inside = self._inside, {}
+        for call, (ticket, tried) in inside.items():
+            if self._circuit is not None:
+                self._circuit.leave(None, tried=tried, given_up=True)
+            self._leave_limit(ticket, call, (), failed=True)
+
+    def _arrived(self, calls: int) -> None:
+        self._expected -= calls
+        if self._admission is not None:
+            self._admission.expected -= calls
+
+
+class Lookout(Door):
+    """Tells what waits for the limit of a remote table, whose functions wait for it themselves, behind its cache and
+    batches. The calls of the pool are messages, which all begin."""
+
+    def __init__(self, admission: Admission) -> None:
+        super().__init__(admission)
+        self._looked_at = admission
+
+    @property
+    def room(self) -> int:
+        """How many more calls may be submitted now: as many as the pool takes."""
+        return 1 << 30
+
+    @property
+    def holds(self) -> bool:
+        """Whether calls wait."""
+        return self._looked_at.waiting > 0
+
+    def expect(self) -> None:
+        """A call will come, which may be answered by the cache."""
+
+    async def enter(self, call: Call) -> Exception | None:
+        """Let each call begin."""
+        del call
+        return None

@@ -1,0 +1,201 @@
+"""What one container does about the limits of its run: it reports what it holds, follows the leader, or leads."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from ...kernel.calls.limit_meter import Meter
+from .limit_ledger import EXPIRY_SECONDS, LEASE_SECONDS, Holding, LimitGrant, LimitLedger, LimitReport, read_amounts
+
+BEAT_SECONDS = 0.15
+"""How often a container reports, and the leader grants."""
+SILENCE_SECONDS = 0.4
+"""After so long without a grant the first of the other containers leads; each next one a beat later."""
+_GROWTH = 1.25
+"""How much more than it has used a container wants that no call waits in, to begin at once when more come."""
+_SPARE = 0.02
+"""The share of a limit that it wants besides."""
+_LITTLE = 0.1
+"""A grant of less than this share of what is held is used at once: others have used so much less lately."""
+_REMEMBERED = 100
+"""Of so many reports the times are kept; the lease of an older one has long ended."""
+_SPENDING_SECONDS = 3.0
+"""A container holds as much of a budget as it spends in so long: what it holds is lost if it dies."""
+
+
+class Leased(Protocol):
+    """What lets calls of a process begin within a limit, as far as leases are concerned: see `Admission`."""
+
+    lease_ends: float
+    """The time from which on no call begins."""
+
+    @property
+    def name(self) -> str:
+        """The name of the limit."""
+        ...
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Held while meters are read or changed."""
+        ...
+
+    @property
+    def most(self) -> Mapping[str, float]:
+        """What the limit allows of each amount in all processes."""
+        ...
+
+    @property
+    def meters(self) -> Mapping[str, Meter]:
+        """What may be used of each amount here."""
+        ...
+
+    @property
+    def per(self) -> float:
+        """The seconds of a span."""
+        ...
+
+    @property
+    def needs(self) -> Mapping[str, float]:
+        """What the first call that waits needs of each amount; nothing where none waits."""
+        ...
+
+    def told_of_all(self, spent: float) -> None:
+        """So much of the budget is spent in all processes."""
+        ...
+
+
+class LimitBoard:
+    """The limits of a run, as one container sees them. Whoever writes its records to the stream of the run calls `beat`
+    every BEAT_SECONDS, and `read` for each record in the order of the stream, its own among them. Times are those of
+    the clock that the meters have; nothing here waits."""
+
+    def __init__(
+        self, run: str, container: int, limits: Sequence[Leased], new_id: Callable[[], str], now: float
+    ) -> None:
+        self._run, self._container, self._new_id = run, container, new_id
+        self._limits = {limit.name: limit for limit in limits}
+        self.ledger = LimitLedger(run, read_amounts((one.name, one.most, one.per) for one in limits))
+        self._process, self._holder = new_id(), new_id()
+        self._began = self._granted_at = now
+        self._number = 0
+        self._sent: dict[int, float] = {}
+        self._lease_ends = -math.inf
+        self._held: dict[str, float] = {}
+        self._target: dict[str, float] = {}
+        self._granted: dict[str, float] = {}
+        self._before: dict[str, float] = {}
+        self._spent: dict[str, float] = {}
+        self._written: LimitGrant | None = None
+        self._begin_lease()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this container grants."""
+        return self.ledger.term > 0 and self.ledger.leader == self._process
+
+    def beat(self, now: float) -> list[LimitReport | LimitGrant]:
+        """The records to write now."""
+        records: list[LimitReport | LimitGrant] = [self._report(now)]
+        if self.leads and self._written is None:
+            self._written = self.ledger.grant(now)
+            records.append(self._written)
+        elif self._may_lead(now):
+            self._granted_at = now  # or it would claim again before it has read this one
+            self._written = self.ledger.claim(self._process)
+            records.append(self._written)
+        return records
+
+    def read(self, record: LimitReport | LimitGrant, now: float) -> None:
+        """Take in a record of the stream."""
+        if isinstance(record, LimitReport):
+            self.ledger.hear(record, now)
+            return
+        if not self.ledger.follow(record, now, own=record == self._written):
+            return
+        self._granted_at = now
+        if record == self._written or record.leader != self._process:
+            self._written = None
+        if self._holder in record.expired:
+            self._begin_lease()
+            return
+        self._take(record)
+
+    def _may_lead(self, now: float) -> bool:
+        """Whether the leader is silent, and this container is the next, which has heard of all that hold anything."""
+        others = [one for one in self.ledger.containers if one >= 0]
+        rank = others.index(self._container) if self._container in others else len(others)
+        silent = now - self._granted_at > SILENCE_SECONDS + rank * BEAT_SECONDS
+        return silent and now - self._began > EXPIRY_SECONDS
+
+    def _begin_lease(self) -> None:
+        """Hold nothing, as a holder of another name: what the one before has held is dealt with by the leader."""
+        self._holder, self._number, self._lease_ends = self._new_id(), 0, -math.inf
+        self._sent.clear()
+        for limit in self._limits.values():
+            with limit.lock:
+                limit.lease_ends = -math.inf
+                for amount, meter in limit.meters.items():
+                    key, budget = f"{limit.name}/{amount}", meter.per == math.inf
+                    # What is spent of a budget was granted before, and stays so.
+                    meter.most = meter.used_in_all if budget else 0.0
+                    self._before[key] = meter.used_in_all
+                    self._held[key] = self._target[key] = self._granted[key] = 0.0
+
+    def _take(self, grant: LimitGrant) -> None:
+        """Take what was granted to this container, and renew its lease as far as its reports were heard."""
+        more, targets = grant.more.get(self._holder, {}), grant.targets.get(self._holder, {})
+        heard = grant.heard.get(self._holder)
+        if heard is not None and heard in self._sent:
+            self._lease_ends = max(self._lease_ends, self._sent[heard] + LEASE_SECONDS)
+            for number in [number for number in self._sent if number < heard]:
+                del self._sent[number]
+        for limit in self._limits.values():
+            with limit.lock:
+                limit.lease_ends = self._lease_ends
+                for amount, meter in limit.meters.items():
+                    key = f"{limit.name}/{amount}"
+                    self._held[key] += more.get(key, 0.0)
+                    self._granted[key] += more.get(key, 0.0)
+                    self._target[key] = targets.get(key, self._target[key])
+                    self._set_most(key, meter)
+                    if more.get(key, 0.0) < _LITTLE * self._held[key]:
+                        meter.catch_up(more.get(key, 0.0))
+            if "budget" in limit.most and grant.spent:
+                limit.told_of_all(grant.spent.get(f"{limit.name}/budget", 0.0))
+
+    def _set_most(self, key: str, meter: Meter) -> None:
+        most = min(self._held[key], self._target[key])
+        meter.most = most + self._before[key] if meter.per == math.inf else most
+
+    def _report(self, now: float) -> LimitReport:
+        self._number += 1
+        self._sent[self._number] = now
+        self._sent.pop(self._number - _REMEMBERED, None)
+        holdings: dict[str, Holding] = {}
+        for limit in self._limits.values():
+            needs = limit.needs
+            with limit.lock:
+                for amount, meter in limit.meters.items():
+                    key = f"{limit.name}/{amount}"
+                    used = self._used(key, meter, now)
+                    if self._held[key] > self._target[key]:  # give back what was not used
+                        self._held[key] = max(self._target[key], min(self._held[key], used))
+                    self._set_most(key, meter)
+                    wants = self._wants(key, meter, limit.most[amount], needs.get(amount), used)
+                    spent = meter.used_in_all - self._before[key]
+                    holdings[key] = Holding(self._held[key], spent, wants, needs.get(amount, 0.0), self._granted[key])
+        return LimitReport(self._run, self._container, self._holder, self._number, holdings)
+
+    def _used(self, key: str, meter: Meter, now: float) -> float:
+        """What counts of what was used since the lease began."""
+        if meter.per == math.inf:
+            return meter.used_in_all - self._before[key]
+        return meter.used(now)
+
+    def _wants(self, key: str, meter: Meter, most: float, needs: float | None, used: float) -> float:
+        if meter.per != math.inf:
+            return most if needs is not None else min(most, _GROWTH * used + _SPARE * most)
+        in_a_beat, self._spent[key] = used - self._spent.get(key, 0.0), used
+        ahead = max(in_a_beat * _SPENDING_SECONDS / BEAT_SECONDS, 2 * (needs or 0.0), _SPARE * most)
+        return min(most, used + ahead)

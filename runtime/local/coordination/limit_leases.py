@@ -1,0 +1,155 @@
+"""Shares the limits of calls among the containers of a run, by records in a stream of the run's own."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from threading import Event, Thread
+
+from msgspec import DecodeError, json
+
+from ....dsl.message import Record
+from ....planner.plan import Plan
+from ....planner.stream_names import limits
+from ...kernel.calls.admission import Admission
+from ...process.machine import THIS_MACHINE, Machine
+from ...systems.contract import Consumer, ProducingSystem, RecordProducer, System
+from .limit_board import BEAT_SECONDS, LimitBoard
+from .limit_ledger import LimitGrant, LimitReport
+from .membership import Membership
+
+POLL_SECONDS = 0.02
+"""How long the thread waits for records at a time, at most: so much later than it could it hears of a grant."""
+CLOSE_SECONDS = 5.0
+"""How long the end of a container waits for the thread."""
+
+_log = logging.getLogger(__name__)
+_decode = json.Decoder(LimitReport | LimitGrant).decode
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamEnds:
+    """The clients of the stream."""
+
+    consumer: Consumer
+    producer: RecordProducer
+
+    def close(self) -> None:
+        with closing(self.consumer), closing(self.producer):
+            pass
+
+
+class LimitLeases:
+    """Writes what a container reports and grants, and reads what all write, in a thread. Whatever fails is told once,
+    and tried again with other clients; meanwhile leases lapse, and calls wait. `granted` is called after each record:
+    more calls may begin."""
+
+    def __init__(
+        self,
+        system: ProducingSystem,
+        pipeline: str,
+        board: LimitBoard,
+        granted: Callable[[], None],
+        machine: Machine = THIS_MACHINE,
+    ) -> None:
+        self._system, self._stream, self._board, self._granted = system, limits(pipeline), board, granted
+        self._machine = machine
+        self._clients: _StreamEnds | None = None
+        self._failing = False
+        self._stop = Event()
+        self._thread = Thread(target=self._run, name="fluvial-limits", daemon=True)
+
+    def start(self) -> None:
+        """Begin, in a thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End: what the container holds is nobody's after a while."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_SECONDS)
+        self._part_with_clients()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.turn_safely(BEAT_SECONDS)
+
+    def turn_safely(self, seconds: float) -> None:
+        """A turn; what fails is told once."""
+        try:
+            self.turn(seconds)
+            self._failing = False
+        except Exception as error:
+            if not self._failing:
+                _log.warning("limits of calls are not shared, and calls wait for them: %s", error)
+            self._failing = True
+            self._part_with_clients()
+            self._stop.wait(seconds)
+
+    def turn(self, seconds: float) -> None:
+        """Write what is to be written now, and read for so many seconds."""
+        clients = self._clients or self._open()
+        records = self._board.beat(self._machine.clock())
+        wall = self._machine.wall()
+        sent: list[Record] = [(b"", json.encode(record), wall, ()) for record in records]
+        clients.producer.send(self._stream, 0, sent)
+        clients.producer.flush()
+        until = self._machine.clock() + seconds
+        while not self._stop.is_set():
+            left = until - self._machine.clock()
+            if not self._read(clients, max(0.0, min(left, POLL_SECONDS))) and left <= 0:
+                return
+
+    def _read(self, clients: _StreamEnds, seconds: float) -> bool:
+        """Read what comes within so many seconds. Returns whether anything has."""
+        batches = clients.consumer.poll(seconds)
+        for batch in batches:
+            for _, value, _, _ in batch.records:
+                with suppress(DecodeError):  # something else has written to the stream
+                    self._board.read(_decode(value or b""), self._machine.clock())
+            self._granted()
+        return bool(batches)
+
+    def _open(self) -> _StreamEnds:
+        """Begin to read at the end of the stream, which is made where there is none."""
+        admin = self._system.admin()
+        admin.create(self._stream, 1, "heartbeats")
+        end, consumer = admin.ends(self._stream)[0], self._system.consumer()
+        consumer.assign({(self._stream, 0): end})
+        self._clients = _StreamEnds(consumer, self._system.record_producer(once=False, streams=[self._stream]))
+        return self._clients
+
+    def _part_with_clients(self) -> None:
+        clients, self._clients = self._clients, None
+        if clients is not None:
+            with suppress(Exception):  # they fail already
+                clients.close()
+
+
+def share_limits(
+    plan: Plan,
+    system: System,
+    member: Membership,
+    admissions: Sequence[Admission],
+    machine: Machine = THIS_MACHINE,
+) -> LimitLeases | None:
+    """Share limits with the other containers of a run. Where records can be sent as they come, that is by leases, in a
+    thread that has begun; else each container has an equal part. None where no lease is needed: a container that is and
+    stays alone has all."""
+    if not admissions:
+        return None
+    if not isinstance(system, ProducingSystem):
+        for admission in admissions:
+            admission.divide(member.containers)
+        return None
+    if member.containers == 1 and member.ends is not None:
+        return None
+
+    def pump() -> None:
+        for admission in admissions:
+            admission.pump_soon()
+
+    board = LimitBoard(member.run, member.container, admissions, machine.new_id, machine.clock())
+    leases = LimitLeases(system, plan.name, board, pump, machine)
+    leases.start()
+    return leases

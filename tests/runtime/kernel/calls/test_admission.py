@@ -1,0 +1,300 @@
+"""Limits in front of calls: calls waiting costs no timeout, an exhausted budget pauses or fails."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fluvial.dsl import Batch, BudgetExhausted, Limit, Message, Pipeline, Retry, dead_letter
+from fluvial.dsl.operators import AsyncCall
+from fluvial.planner import Settings
+from fluvial.runtime.kernel.calls.admission import Admission
+from fluvial.runtime.kernel.calls.async_calls import CallPool
+from fluvial.runtime.kernel.calls.call import Call
+from fluvial.runtime.kernel.calls.door import Door, Lookout
+from fluvial.runtime.kernel.calls.task_calls import TaskCalls
+from fluvial.runtime.testing import PipelineDriver
+from generators.how_many import examples
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+
+
+class Service:
+    """Notes when it is asked. A call takes a second; those of the values in `failing` fail once."""
+
+    def __init__(self, *failing: int) -> None:
+        self.asked: list[float] = []
+        self.failing = set(failing)
+
+    async def one(self, value: int) -> list[int]:
+        self.asked.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(1)
+        if value in self.failing:
+            self.failing.remove(value)
+            raise OSError("busy")
+        return [value]
+
+    async def each(self, values: list[int]) -> list[list[int]]:
+        self.asked.append(asyncio.get_running_loop().time())
+        return [[value] for value in values]
+
+
+def _pipeline(fn: Any, limit: Limit, **options: Any) -> Pipeline:
+    pipeline = Pipeline("limited", on_error=dead_letter())
+    numbers = pipeline.stream("numbers", value=int)
+    numbers.async_flat_map(fn, id="ask", limit=limit, order="none", **options).send_to("answers", value=int)
+    return pipeline
+
+
+def _answers(driver: PipelineDriver) -> list[Any]:
+    return sorted(message.value for message in driver.read("answers"))
+
+
+def _error(letter: Message[Any]) -> str:
+    return dict(letter.headers)["fluvial-error"].decode()
+
+
+def _send(driver: PipelineDriver, count: int) -> None:
+    for number in range(count):
+        driver.send("numbers", number)
+
+
+def test_calls_begin_within_the_limit_and_waiting_costs_no_timeout() -> None:
+    service = Service()
+    limit = Limit("service", calls=1, per=MINUTE)
+    with PipelineDriver(_pipeline(service.one, limit, timeout=2 * SECOND)) as driver:
+        _send(driver, 4)
+        driver.advance(4 * MINUTE)
+        assert _answers(driver) == [0, 1, 2, 3]
+        pauses = [after - before for before, after in zip(service.asked, service.asked[1:], strict=False)]
+        assert all(59 <= pause <= 61 for pause in pauses)
+
+
+def test_repeats_count() -> None:
+    service = Service(0)
+    limit = Limit("service", calls=1, per=MINUTE)
+    with PipelineDriver(_pipeline(service.one, limit, retry=Retry(attempts=2, delay=SECOND))) as driver:
+        _send(driver, 1)
+        driver.advance(10 * SECOND)
+        assert len(service.asked) == 1
+        driver.advance(MINUTE)
+        assert len(service.asked) == 2
+        assert _answers(driver) == [0]
+
+
+def test_operators_with_one_limit_share_it() -> None:
+    service, limit = Service(), Limit("service", calls=2, per=MINUTE)
+    pipeline = _pipeline(service.one, limit)
+    others = pipeline.stream("others", value=int)
+    others.async_flat_map(service.one, id="ask-too", limit=limit).send_to("answers-too", value=int)
+    with PipelineDriver(pipeline) as driver:
+        _send(driver, 3)
+        for number in range(3):
+            driver.send("others", number)
+        driver.advance(timedelta(seconds=151))
+        assert len(service.asked) <= 7
+        driver.advance(timedelta(seconds=60))
+        assert len(service.asked) == 6
+
+
+def test_tokens_are_taken_by_estimate_and_settled() -> None:
+    service = Service()
+    limit = Limit("model", tokens=10, per=MINUTE, estimate=lambda _: 8, used=lambda _value, _results: 2)
+    with PipelineDriver(_pipeline(service.one, limit)) as driver:
+        _send(driver, 2)
+        driver.advance(30 * SECOND)
+        assert len(service.asked) == 2
+    with PipelineDriver(_pipeline(service.one, Limit("model", tokens=10, per=MINUTE, estimate=lambda _: 8))) as driver:
+        _send(driver, 2)
+        driver.advance(30 * SECOND)
+        assert len(service.asked) == 3
+
+
+def test_batches_are_one_call_and_are_estimated_as_lists() -> None:
+    service = Service()
+    limit = Limit("model", tokens=6, calls=100, per=MINUTE, estimate=len)
+    with PipelineDriver(_pipeline(service.each, limit, batch=Batch(size=3))) as driver:
+        _send(driver, 6)
+        driver.advance(SECOND)
+        assert len(service.asked) == 1
+        driver.advance(2 * MINUTE)
+        assert _answers(driver) == [0, 1, 2, 3, 4, 5]
+        assert len(service.asked) == 2
+
+
+def test_an_estimate_above_the_limit_fails_its_message() -> None:
+    limit = Limit("model", tokens=10, per=MINUTE, estimate=lambda value: 11 if value == 1 else 1)
+    with PipelineDriver(_pipeline(Service().one, limit)) as driver:
+        _send(driver, 3)
+        driver.advance(MINUTE)
+        assert _answers(driver) == [0, 2]
+        (letter,) = driver.dead_letters
+        assert "the estimate of a call is 11 tokens, and the limit allows 10" in _error(letter)
+
+
+@pytest.mark.parametrize("returned", [-1, "many", True, float("inf")])
+def test_what_is_no_amount_fails_its_message(returned: Any) -> None:
+    limits = (
+        Limit("model", tokens=10, per=MINUTE, estimate=lambda _: returned),
+        Limit("model", tokens=10, per=MINUTE, estimate=lambda _: 1, used=lambda _value, _results: returned),
+        Limit("model", budget=10, cost=lambda _value, _results: returned),
+    )
+    for limit in limits:
+        with PipelineDriver(_pipeline(Service().one, limit)) as driver:
+            _send(driver, 1)
+            driver.advance(MINUTE)
+            assert _answers(driver) == []
+            (letter,) = driver.dead_letters
+            assert "it must return a number, 0 or more" in _error(letter)
+
+
+def test_an_exhausted_budget_pauses() -> None:
+    service = Service()
+    limit = Limit("model", budget=3)
+    with PipelineDriver(_pipeline(service.one, limit), settings=Settings(stall_timeout=MINUTE)) as driver:
+        _send(driver, 9)
+        driver.advance(10 * MINUTE)
+        assert _answers(driver) == [0, 1, 2]
+
+
+def test_an_exhausted_budget_fails_messages_where_that_is_declared() -> None:
+    limit = Limit("model", budget=3.5, when_exhausted="error")
+    with PipelineDriver(_pipeline(Service().one, limit)) as driver:
+        _send(driver, 9)
+        driver.advance(10 * MINUTE)
+        assert _answers(driver) == [0, 1, 2, 3]
+        assert len(driver.dead_letters) == 5
+        assert all("the budget of limit 'model', 3.5, is exhausted" in _error(letter) for letter in driver.dead_letters)
+
+
+@settings(max_examples=examples(400, least=20))
+@given(st.lists(st.floats(0.1, 2), min_size=1, max_size=40), st.floats(0.5, 20))
+def test_a_budget_is_passed_by_one_call_at_most(costs: list[float], budget: float) -> None:
+    costs.sort(reverse=True)  # no call costs more than those before it
+    limit = Limit("model", budget=budget, cost=lambda value, _: costs[value])
+    with PipelineDriver(_pipeline(Service().one, limit)) as driver:
+        _send(driver, len(costs))
+        driver.advance(5 * MINUTE)
+        spent = [costs[value] for value in _answers(driver)]
+    assert sum(spent) - min(spent) < budget
+    assert len(spent) == len(costs) or sum(spent) >= budget - 1e-6
+
+
+def test_failed_calls_cost_nothing_and_keep_their_tokens() -> None:
+    limit = Limit("model", calls=100, tokens=100, per=MINUTE, estimate=lambda _: 5, budget=9)
+    admission = Admission(limit)
+
+    async def calls() -> None:
+        ticket = await admission.enter(0)
+        admission.leave(ticket, 0, (), failed=True)
+        await admission.enter(1)
+
+    asyncio.run(calls())
+    assert {name: meter.used_in_all for name, meter in admission.meters.items()} == {
+        "calls": 2,
+        "tokens": 10,
+        "budget": 1,
+    }
+
+
+def test_what_waits_in_a_loop_that_has_ended_is_forgotten() -> None:
+    admission = Admission(Limit("service", calls=1, per=timedelta(hours=1)))
+
+    async def two() -> None:
+        await admission.enter(0)
+        asyncio.get_running_loop().create_task(admission.enter(0))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    asyncio.run(two())
+    assert admission.room() == 1
+    admission.pump()
+
+    async def none() -> int:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(admission.enter(0), 0.01)
+        return admission.waiting
+
+    assert asyncio.run(none()) == 0
+
+
+def test_a_pool_that_is_cancelled_leaves_nothing_behind() -> None:
+    limit, service = Limit("service", calls=2, per=MINUTE, budget=10), Service()
+    admission = Admission(limit)
+    call = AsyncCall(fn=service.one, max_in_flight=5, order="none", timeout=1000, retry=None, limit=limit)
+
+    async def cancel() -> None:
+        pipeline = _pipeline(service.one, limit)
+        pool = CallPool(pipeline.operator("ask"), call, lambda _: None, door=Door(admission))
+        for number in range(5):
+            pool.submit(Call(None, number, None))
+        await asyncio.sleep(0.01)
+        assert pool.held_up
+        assert pool.allowance == 0
+        calls = TaskCalls({"ask": pool}, ["numbers"], lambda: 0)
+        assert calls.held_up
+        assert calls.room("numbers") == calls.free == 0
+        pool.cancel()
+        await asyncio.sleep(0.01)
+
+    asyncio.run(cancel())
+    assert admission.expected == admission.waiting == 0
+    assert admission.meters["budget"].used_in_all == 0
+
+
+def test_a_commit_lets_through_what_the_budget_keeps_waiting() -> None:
+    admission = Admission(Limit("model", budget=1))
+
+    async def flush() -> None:
+        await admission.enter(0)
+        waits = asyncio.get_running_loop().create_task(admission.enter(0))
+        await asyncio.sleep(0)
+        assert admission.waiting == 1
+        assert admission.needs["budget"] == 1
+        admission.flush()
+        await waits
+
+    assert admission.needs == {}
+    asyncio.run(flush())
+
+
+def test_an_exhausted_budget_is_told_once() -> None:
+    admission, told = Admission(Limit("model", budget=1)), list[str]()
+    admission.on_exhausted = told.append
+
+    async def wait() -> None:
+        await admission.enter(0)
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(admission.enter(0), 0.01)
+
+    asyncio.run(wait())
+    assert len(told) == 1
+    assert "the budget of limit 'model', 1, is exhausted" in told[0]
+    assert isinstance(BudgetExhausted(), Exception)
+
+
+def test_who_looks_at_the_limit_of_a_table_lets_calls_pass_and_tells_what_waits() -> None:
+    admission = Admission(Limit("service", budget=1))
+    lookout = Lookout(admission)
+
+    async def wait() -> None:
+        await admission.enter(0)
+        call = Call(None, 0, None)
+        lookout.expect()
+        assert await lookout.enter(call) is None
+        assert lookout.leave(call, (), None) is None
+        assert not lookout.holds
+        waits = asyncio.get_running_loop().create_task(admission.enter(0))
+        await asyncio.sleep(0)
+        assert lookout.holds
+        assert lookout.room > 1000
+        lookout.flush()
+        await waits
+        lookout.close()
+
+    asyncio.run(wait())
