@@ -9,9 +9,9 @@ from .async_stream_task import AsyncStreamTask, begins
 from .errors import PipelineError
 from .keyed_stream import KeyedStream, ProcessedStream
 from .operators.calls import AsyncCall
-from .operators.graph import OperatorGraph
+from .operators.graph import ONE_PIPELINE, OperatorGraph
 from .side_output import TaskStream
-from .stream import ONE_PIPELINE, MessageStream
+from .stream import MessageStream
 from .task_checks import check_by_key, check_window, checked_task
 from .validation import millis, one_of, operator_id, require
 

@@ -13,6 +13,7 @@ from .limit import Limit
 from .message import Pane
 from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, Adaptive, CallOptions, CallRules, remote_call
 from .operators.deduplicate import checked_deduplicate
+from .operators.graph import ONE_PIPELINE
 from .operators.join import JoinRules, check_sides, checked_join, checked_lookup
 from .operators.window import WindowRules, checked_window
 from .processor import KeyedProcessor, Tag, checked_processor
@@ -20,7 +21,7 @@ from .remote_table import Batch, RemoteTable
 from .resource import Resource
 from .serde import Serde
 from .side_output import TaskStream, side_output
-from .stream import ONE_PIPELINE, MessageStream
+from .stream import MessageStream
 from .table import Table
 from .validation import require
 from .windows.aggregates import Aggregate

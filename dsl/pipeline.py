@@ -48,10 +48,8 @@ class Pipeline:
 
     def __init__(self, name: str, *, on_error: ErrorPolicy = fail()) -> None:  # noqa: B008 - frozen
         self.name = operator_id(name)
-        good = isinstance(on_error, ErrorPolicy)
-        require(
-            good, PipelineError, f"on_error={on_error!r}", "fail(), skip() or dead_letter()", "write on_error=skip()"
-        )
+        good, wrong = isinstance(on_error, ErrorPolicy), f"on_error={on_error!r}"
+        require(good, PipelineError, wrong, "fail(), skip() or dead_letter()", "write on_error=skip()")
         self.on_error = on_error
         self.origin = here()
         self._graph = OperatorGraph(self.name, KeyedStream)
@@ -332,10 +330,9 @@ class Pipeline:
     ) -> ProcessedStream[Any, Any] | TaskStream[Any]:
         """Hand the messages of streams to a stream task, the low-level API: see `StreamTask`, `AsyncStreamTask`.
 
-        `factory` makes one for each task of the run: the class, or a function without arguments. With several `inputs`
-        a task reads the partitions of one number of all of them. `state="key"`, the default of keyed streams, keeps
-        state by key; "task" keeps it by task, and then the stage is not elastic. `window` is the time between two
-        calls of the method of that name.
+        `factory` makes one for each task of the run: the class, or a function without arguments. `state="key"`, the
+        default of keyed streams, keeps state by key; "task" keeps it by task, and then the stage is not elastic.
+        `window` is the time between two calls of the method of that name.
 
         >>> class Count(StreamTask[str, str, int]):
         ...     seen = ValueState(int, 0)
@@ -347,10 +344,9 @@ class Pipeline:
         >>> pipeline = Pipeline("counts")
         >>> pipeline.task(Count, pipeline.stream("words", key=str, value=str), id="count").send_to("counts")
         >>> with PipelineDriver(pipeline) as driver:
-        ...     for word in ("tea", "milk", "tea"):
-        ...         driver.send("words", word, key=word)
+        ...     driver.send("words", "tea", key="a")
         ...     [message.value for message in driver.read("counts")]
-        [1, 1, 2]
+        [1]
 
         Source: Apache Samza's low-level task API.
         """

@@ -13,7 +13,7 @@ from .functions import function, gives_message, predicate
 from .limit import Limit
 from .message import Message
 from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, Adaptive, CallOptions, CallRules, checked_call, remote_call
-from .operators.graph import OperatorGraph
+from .operators.graph import ONE_PIPELINE, OperatorGraph
 from .remote_table import Batch, RemoteTable, check_write
 from .resource import Resource
 from .serde import Serde, check_given_key, checked_value, declared_key
@@ -30,9 +30,6 @@ V = TypeVar("V")
 U = TypeVar("U")
 R = TypeVar("R")
 A = TypeVar("A")
-
-ONE_PIPELINE = "make both with one Pipeline; what another one writes is read with pipeline.stream(...)"
-"""What to do about streams of two pipelines."""
 
 
 class MessageStream(Generic[V]):
@@ -208,13 +205,10 @@ class MessageStream(Generic[V]):
 
         With `batch=` the call is `fn(values)`, for several messages, and returns a list of values, or an exception, for
         each, in their order. A batch that raises is made again as a whole, and then fails each of its messages.
-
         With `resource=` the call is `fn(value, client)`: see `resource`. If `fn` is an object with `open` and `close`,
         or a method of one, that is opened in each process before the first call, and closed at the end.
-
-        With `journal=True` results are kept in a stream of the pipeline until the commit that counts their messages:
-        after a crash they are taken from there, and the call is not made again. `result` is the type or Serde of one
-        result; if it is left out, the function's annotation says it.
+        With `journal=True` results are kept until the commit that counts their messages: after a crash no call is made
+        again. `result` is the type or Serde of one result; if it is left out, the function's annotation says it.
 
         >>> pipeline = Pipeline("priced")
         >>> async def price(item: str) -> list[int]:

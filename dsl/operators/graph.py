@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound=Operator)
 
+ONE_PIPELINE = "make both with one Pipeline; what another one writes is read with pipeline.stream(...)"
+"""What to do about streams of two pipelines."""
+
 
 class OperatorGraph:
     """Operators by id, in the order in which they were written: inputs come before what reads them.
