@@ -71,9 +71,10 @@ def _checked_inputs(what: str, graph: OperatorGraph, inputs: Any) -> Sequence[Me
     good = isinstance(streams, Sequence) and not isinstance(streams, str | bytes) and bool(streams)
     remedy = "pass one, such as pipeline.stream(...), or a list of them"
     require(good, PipelineError, f"{what}: inputs={inputs!r}", "a stream, or several", remedy)
-    for stream in streams:
+    checked: list[Any] = list(streams)
+    for stream in checked:
         good = isinstance(stream, MessageStream) and stream._graph is graph
         require(good, PipelineError, f"{what}: inputs= has {stream!r}", "streams of the same pipeline", ONE_PIPELINE)
-    twice = len({stream._tail for stream in streams}) < len(streams)
+    twice = len({stream._tail for stream in checked}) < len(checked)
     require(not twice, PipelineError, f"{what}: a stream is twice among inputs=", "each stream once", "leave one out")
-    return list(streams)
+    return checked

@@ -222,9 +222,8 @@ class MessageStream(Generic[V]):
 
         Source: Apache Samza, SEP-21 (async high-level API).
         """
-        about = (limit, breaker, concurrency, journal, result)
-        rules = CallRules(max_in_flight, order, timeout, retry, resource, batch, *about)
-        return MessageStream(self._graph, self._async(fn, id, rules))
+        usual, more = (max_in_flight, order, timeout, retry, resource, batch), (limit, breaker, concurrency)
+        return MessageStream(self._graph, self._async(fn, id, CallRules(*usual, *more, journal, result)))
 
     def merge(self, *others: "MessageStream[V]") -> "MessageStream[V]":
         """The messages of this stream and the others, in no order between them. The result is not keyed.

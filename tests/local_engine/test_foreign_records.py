@@ -8,7 +8,7 @@ from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.local.checkpoints import checkpoint
 from fluvial.runtime.local.coordination.assignments import read_record
 
-KEYS = (b"assignment", b"container-", b"inquiry")
+KEYS = (b"assignment", b"container-", b"inquiry", b"ready-", b"gone-", b"sizing", b"drain")
 FOREIGN = st.binary(max_size=30).filter(lambda data: not data.lstrip().startswith(b"{"))
 
 
