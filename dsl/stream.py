@@ -199,16 +199,15 @@ class MessageStream(Generic[V]):
         """Turn each value into the values of `await fn(value)`, with up to `max_in_flight` calls of a task at once.
 
         `order`: "key" keeps the results of one key in input order, "input" those of the whole task, "none" emits
-        them as they finish; a message without key is in nobody's order under "key". Once `limit=` and `breaker=` let it
+        them as they finish; a message without key is in nobody's order under "key". Once `limit` and `breaker` let it
         begin, a call may take `timeout`; one that fails is repeated as `retry` says, and then is an error of its
         message. It has context variables of its own. After a crash calls are repeated: they must be idempotent.
 
         With `batch=` the call is `fn(values)`, for several messages, and returns a list of values, or an exception, for
         each, in their order. A batch that raises is made again as a whole, and then fails each of its messages.
-        With `resource=` the call is `fn(value, client)`: see `resource`. If `fn` is an object with `open` and `close`,
-        or a method of one, that is opened in each process before the first call, and closed at the end.
-        With `journal=True` results are kept until the commit that counts their messages: after a crash no call is made
-        again. `result` is the type or Serde of one result; if it is left out, the function's annotation says it.
+        With `resource=` the call is `fn(value, client)`. If `fn` is an object with `open` and `close`, or a method of
+        one, that is opened in each process before the first call, and closed at the end. With `journal=True` results
+        of type `result`, by default that of the annotation, are kept: after a crash no call is made again.
 
         >>> pipeline = Pipeline("priced")
         >>> async def price(item: str) -> list[int]:
@@ -222,8 +221,9 @@ class MessageStream(Generic[V]):
 
         Source: Apache Samza, SEP-21 (async high-level API).
         """
-        usual, more = (max_in_flight, order, timeout, retry, resource, batch), (limit, breaker, concurrency)
-        return MessageStream(self._graph, self._async(fn, id, CallRules(*usual, *more, journal, result)))
+        about = (limit, breaker, concurrency, journal, result)
+        rules = CallRules(max_in_flight, order, timeout, retry, resource, batch, *about)
+        return MessageStream(self._graph, self._async(fn, id, rules))
 
     def merge(self, *others: "MessageStream[V]") -> "MessageStream[V]":
         """The messages of this stream and the others, in no order between them. The result is not keyed.
