@@ -112,9 +112,10 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         concurrency: Adaptive | None = None,
         journal: bool = False,
         result: TypeForm[Any] | Serde[Any] | None = None,
+        hedge: timedelta | None = None,
     ) -> "KeyedStream[K, Any]":
         """Turn each value into the values of `await fn(value)`, as on a `MessageStream`; the key stays."""
-        about = (limit, breaker, concurrency, journal, result)
+        about = (limit, breaker, concurrency, journal, result, hedge)
         rules = CallRules(max_in_flight, order, timeout, retry, resource, batch, *about)
         return KeyedStream(self._graph, self._async(fn, id, rules))
 

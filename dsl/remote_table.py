@@ -40,18 +40,22 @@ class Batch:
 class Cache:
     """Lets a remote table keep rows in memory: the `size` that were used last, each for `ttl` at most.
 
-    A row that somebody else changes is seen again when its time is over; without `ttl`, not before it is dropped.
+    A row that somebody else changes is seen again when its time is over; without `ttl`, not before it is dropped. With
+    `missing` it is kept for so long, too, that a key has no row; else such a key is asked for each time.
 
-    >>> Cache(size=10_000, ttl=timedelta(minutes=5)).ttl_ms
+    >>> Cache(size=10_000, ttl=timedelta(minutes=5), missing=timedelta(seconds=30)).ttl_ms
     300000
     """
 
     size: int
     ttl_ms: int | None
+    missing_ms: int | None
 
-    def __init__(self, *, size: int = 10_000, ttl: timedelta | None = None) -> None:
+    def __init__(self, *, size: int = 10_000, ttl: timedelta | None = None, missing: timedelta | None = None) -> None:
         object.__setattr__(self, "size", at_least_one("Cache: size", size, "rows"))
         object.__setattr__(self, "ttl_ms", None if ttl is None else millis("Cache: ttl", ttl, least=1))
+        for_ms = None if missing is None else millis("Cache: missing", missing, least=1)
+        object.__setattr__(self, "missing_ms", for_ms)
 
 
 @dataclass(frozen=True, slots=True)

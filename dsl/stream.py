@@ -195,6 +195,7 @@ class MessageStream(Generic[V]):
         concurrency: Adaptive | None = None,
         journal: bool = False,
         result: TypeForm[Any] | Serde[Any] | None = None,
+        hedge: timedelta | None = None,
     ) -> "MessageStream[Any]":
         """Turn each value into the values of `await fn(value)`, with up to `max_in_flight` calls of a task at once.
 
@@ -202,7 +203,6 @@ class MessageStream(Generic[V]):
         them as they finish; a message without key is in nobody's order under "key". Once `limit` and `breaker` let it
         begin, a call may take `timeout`; one that fails is repeated as `retry` says, and then is an error of its
         message. It has context variables of its own. After a crash calls are repeated: they must be idempotent.
-
         With `batch=` the call is `fn(values)`, for several messages, and returns a list of values, or an exception, for
         each, in their order. A batch that raises is made again as a whole, and then fails each of its messages.
         With `resource=` the call is `fn(value, client)`. If `fn` is an object with `open` and `close`, or a method of
@@ -221,7 +221,7 @@ class MessageStream(Generic[V]):
 
         Source: Apache Samza, SEP-21 (async high-level API).
         """
-        about = (limit, breaker, concurrency, journal, result)
+        about = (limit, breaker, concurrency, journal, result, hedge)
         rules = CallRules(max_in_flight, order, timeout, retry, resource, batch, *about)
         return MessageStream(self._graph, self._async(fn, id, rules))
 

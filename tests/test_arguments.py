@@ -250,6 +250,7 @@ CASES: dict[str, Case] = {
         concurrency=dsl.Adaptive(),
         journal=True,
         result=str,
+        hedge=None,  # it does not go with limit=
     ),
     "merge": on(words, MessageStream.merge, others=lambda it: it),
     "partition_by": on(words, MessageStream.partition_by, fn=plain, id="by", key_type=str, value=str, priority=1),
@@ -274,6 +275,7 @@ CASES: dict[str, Case] = {
         concurrency=dsl.Adaptive(),
         journal=True,
         result=str,
+        hedge=None,  # it does not go with limit=
     ),
     "keyed.merge": on(keyed, Keyed.merge, others=lambda it: it),
     "window": on(
@@ -336,7 +338,7 @@ CASES: dict[str, Case] = {
         max_after=MINUTE,
         jitter=0.5,
     ),
-    "Cache": of(dsl.Cache, size=3, ttl=MINUTE),
+    "Cache": of(dsl.Cache, size=3, ttl=MINUTE, missing=MINUTE),
     "resource": of(dsl.resource, factory=dict),
     "Batch": of(dsl.Batch, size=3, delay=MINUTE),
     "Adaptive": of(dsl.Adaptive, least=2),

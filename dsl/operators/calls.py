@@ -62,6 +62,8 @@ class AsyncCall:
     concurrency: Adaptive | None = None
     journal: bool = False
     result: Any = None
+    hedge: int | None = None
+    """After so many ms a second call is made beside one that has not ended; None for never."""
 
     @property
     def opens(self) -> tuple[Any, ...]:
@@ -90,6 +92,7 @@ class CallRules:
     concurrency: Adaptive | None
     journal: bool
     result: TypeForm[Any] | Serde[Any] | None
+    hedge: timedelta | None
 
 
 class CallOptions(TypedDict, total=False):
@@ -104,6 +107,7 @@ class CallOptions(TypedDict, total=False):
     concurrency: Adaptive | None
     journal: bool
     result: TypeForm[Any] | Serde[Any] | None
+    hedge: timedelta | None
 
 
 def checked_call(what: str, fn: Any, given: CallRules) -> AsyncCall:
@@ -132,7 +136,20 @@ def checked_call(what: str, fn: Any, given: CallRules) -> AsyncCall:
         concurrency=_checked_concurrency(what, given.concurrency, limit),
         journal=flag(f"{what}: journal", given.journal),
         result=_checked_result(what, given),
+        hedge=_checked_hedge(what, given, wait),
     )
+
+
+def _checked_hedge(what: str, given: CallRules, timeout: int) -> int | None:
+    if given.hedge is None:
+        return None
+    delay = millis(f"{what}: hedge", given.hedge, least=1)
+    wrong = f"{what}: hedge={given.hedge!r} and timeout={given.timeout!r}"
+    remedy = "write a shorter hedge=, such as what 95 of 100 calls take, or a longer timeout="
+    require(delay < timeout, PipelineError, wrong, "a time that is shorter than timeout=", remedy)
+    wrong = f"{what}: hedge= and limit=, which would not count second calls"
+    require(given.limit is None, PipelineError, wrong, "one of them", "leave out hedge=")
+    return delay
 
 
 def _checked_concurrency(what: str, concurrency: Adaptive | None, limit: int) -> Adaptive | None:

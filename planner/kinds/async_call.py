@@ -57,6 +57,8 @@ def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
         options["attempts"] = str(call.retry.attempts)
     if call.batch is not None:
         options["batch"] = f"{plural(call.batch.size, 'message')}, {duration(call.batch.delay_ms)}"
+    if call.hedge is not None:
+        options["hedge"] = duration(call.hedge)
     if call.resource is not None:
         options["resource"] = call.resource.name
     if call.journal:

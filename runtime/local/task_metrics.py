@@ -69,7 +69,7 @@ class TaskMetrics:
     `watermark` is the least of its inputs, `highs` are the largest timestamps of its sources; in ms since epoch.
     `busy_seconds` is the time in which it processed messages, functions that block included. `in_flight` counts
     messages in flight, `calls` the asynchronous calls in flight, by operator, of `most_calls`; adaptive operators may
-    have so many `at_once`. The other counts are of
+    have so many `at_once`, and `hedges` were made beside calls that took long. The other counts are of
     messages since the start of the task: those that each operator was `given`, those that were `late`, `failed`, or
     had no key for a table, by operator; and those that were `written`, by stream or by sink. Of calls with a journal
     those were `answered` whose results had been kept, and `kept` counts the others that have ended well.
@@ -92,6 +92,7 @@ class TaskMetrics:
     commits: int
     staged_bytes: int
     at_once: Mapping[str, int] = field(default_factory=dict)
+    hedges: Mapping[str, int] = field(default_factory=dict)
     answered: Mapping[str, int] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
 
@@ -118,6 +119,8 @@ def task_samples(plan: Plan, task: TaskMetrics, lags: Mapping[StreamPartition, i
         yield Sample("most_calls_in_flight", task.most_calls[id], (*where, id))
         if id in task.at_once:
             yield Sample("calls_at_once", task.at_once[id], (*where, id))
+        if id in task.hedges:
+            yield Sample("hedges", task.hedges[id], (*where, id))
     for id, answered in task.answered.items():
         yield Sample("journal_answers", answered, (*where, id))
         yield Sample("journal_entries", task.kept[id], (*where, id))

@@ -98,6 +98,7 @@ class TaskView:
             calls={id: pool.in_flight for id, pool in work.pools.items()},
             most_calls={id: pool.most_in_flight for id, pool in work.pools.items()},
             at_once={id: pool.at_once for id, pool in work.pools.items() if pool.at_once is not None},
+            hedges={id: pool.hedges for id, pool in work.pools.items() if pool.hedges is not None},
             given=work.input_counts,
             late=dict(work.counts.late),
             failed=dict(work.failures.counts),

@@ -89,6 +89,7 @@ METRICS: tuple[MetricDefinition, ...] = (
     MetricDefinition(
         "calls_at_once", "gauge", _OPERATOR, _LOCAL, "Calls that may run at once at present, where that is adaptive."
     ),
+    MetricDefinition("hedges", "counter", _OPERATOR, _LOCAL, "Second calls beside others that took long."),
     MetricDefinition(
         "limit_waiting_calls", "gauge", _LIMIT, _LOCAL, "Calls that wait for a limit; they are among those in flight."
     ),

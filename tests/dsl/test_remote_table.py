@@ -50,6 +50,7 @@ def test_an_answer_may_take_its_attempts_and_the_wait_for_a_batch() -> None:
         (lambda: remote(max_in_flight=0), "max_in_flight", "", ""),
         (lambda: Batch(size=0), "Batch: size", "", ""),
         (lambda: Cache(ttl=timedelta(0)), "Cache: ttl", "", ""),
+        (lambda: Cache(missing=timedelta(0)), "Cache: missing", "", ""),
     ],
 )
 def test_arguments_that_make_no_table_are_refused(

@@ -113,7 +113,7 @@ def test_a_query_that_fails_before_it_is_started_again_ends_the_run(tmp_path: Pa
     (tmp_path / "offsets" / "0").touch()  # a batch that is planned, and not done
     started = [FailsSoon(StreamingQueryException("lost its way"))]
     query = SimpleNamespace(group="p@1", checkpoint=tmp_path)
-    sizers = {"p@1": SimpleNamespace(due=True)}
+    sizers = {"p@1": SimpleNamespace(due=True, target=60.0)}
     run_all: Any = run_queries
     with pytest.raises(SystemProblem, match="lost its way"):
         run_all([query], lambda _: started.pop(), STOPPABLE, Monitor(), PATIENCE, sizers)

@@ -22,6 +22,7 @@ from .call_journal import CallJournal, queues_for
 from .call_keys import keys_of, offer_keys, unnamed
 from .cancellation import GRACE_SECONDS, AbandonedCalls, as_error, is_retried, too_late
 from .door import Door
+from .hedged_calls import HedgedCalls
 from .in_flight import InFlightMessage
 from .loop_time import LoopTime, LoopTimer, loop_time
 from .ordered_queues import share_of
@@ -139,6 +140,9 @@ class CallPool:
         journal: CallJournal | None = None,
     ) -> None:
         self._fn: Callable[[Any], Awaitable[Iterable[Any]]] = call.fn
+        self._hedged: HedgedCalls | None = None
+        if call.hedge is not None:
+            self._fn = self._hedged = HedgedCalls(call.fn, call.hedge / 1000, call.max_in_flight)
         self.most_in_flight = call.max_in_flight
         self._retry = call.retry or Retry(attempts=1)
         self._queues = queues_for(call.order, share_of(call.max_in_flight), self._queue, deliver, journal)
@@ -183,6 +187,11 @@ class CallPool:
     def at_once(self) -> int | None:
         """How many calls may run at once at present; None where that does not change."""
         return None if self._door is None else self._door.at_once
+
+    @property
+    def hedges(self) -> int | None:
+        """How many second calls were made beside others that took long; None without `hedge=`."""
+        return None if self._hedged is None else self._hedged.count
 
     def give_names(self, origin: Callable[[InFlightMessage], str]) -> None:
         """Take a function that names the message of a call, for its key."""

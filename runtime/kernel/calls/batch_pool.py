@@ -73,6 +73,11 @@ class BatchPool:
         return self._calls.at_once
 
     @property
+    def hedges(self) -> int | None:
+        """How many second batches were made beside others that took long; None without `hedge=`."""
+        return self._calls.hedges
+
+    @property
     def outstanding(self) -> int:
         """How many messages were submitted and not delivered, but for those that are parked."""
         return self._queues.outstanding

@@ -69,6 +69,28 @@ def offer_keys(keys: KeysOfCall) -> None:
     _KEYS.set(keys)
 
 
+def present_keys() -> KeysOfCall:
+    """The keys of the call that this code runs in, for tasks that it starts: these ask for them later, if at all."""
+    keys = _KEYS.get(None)
+    if keys is None:
+        return _no_keys
+    try:
+        present = [*keys()]
+    except UsageError as error:
+        unnamed_call = error
+    else:
+        return lambda: present
+
+    def refused() -> Sequence[str]:
+        raise unnamed_call
+
+    return refused
+
+
+def _no_keys() -> Sequence[str]:
+    raise _outside()
+
+
 def keys_of(call: Call | None, origin: Callable[[InFlightMessage], str]) -> list[str]:
     """The keys of a call, or of the calls of a batch; raises UsageError if there is none."""
     if call is None:

@@ -44,6 +44,11 @@ class Pool(Protocol):
         """How many calls may run at once at present; None where that does not change."""
         ...
 
+    @property
+    def hedges(self) -> int | None:
+        """How many second calls were made beside others that took long; None without `hedge=`."""
+        ...
+
     def give_names(self, origin: Callable[[InFlightMessage], str]) -> None:
         """Take a function that names the message of a call, for its key."""
         ...

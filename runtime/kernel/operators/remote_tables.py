@@ -52,16 +52,18 @@ def _copied(row: Any) -> Any:
 
 
 class RowCache:
-    """The rows that were read or written last, as many and as long as the rules say. A key without a row is not
-    cached. Rows are copied on their way in and out."""
+    """The rows that were read or written last, as many and as long as the rules say, and where they say so keys that
+    have none. Rows are copied on their way in and out."""
 
     def __init__(self, rules: Cache | None) -> None:
         self._size = 0 if rules is None else rules.size
         self._ttl = float("inf") if rules is None or rules.ttl_ms is None else rules.ttl_ms / 1000
+        self._missing = None if rules is None or rules.missing_ms is None else rules.missing_ms / 1000
         self._rows: OrderedDict[Any, tuple[float, Any]] = OrderedDict()
 
     def get(self, key: Any) -> Any:
-        """A copy of the row, or `_MISSING` where it was never read, has expired or was pushed out."""
+        """A copy of the row, None of a key that has none, or `_MISSING` where it was never read, has expired or was
+        pushed out."""
         entry = self._rows.get(key)
         if entry is None:
             return _MISSING
@@ -73,12 +75,13 @@ class RowCache:
         return _copied(row)
 
     def put(self, key: Any, row: Any) -> None:
-        """Keep a row for the time that the rules say, and drop the one that was used least recently if there are too
-        many. None drops the row of the key."""
-        if row is None:
+        """Keep a row, or None for a key without one, for the time that the rules say, and drop the one that was used
+        least recently if there are too many."""
+        seconds = self._missing if row is None else self._ttl
+        if seconds is None:
             self._rows.pop(key, None)
         elif self._size:
-            self._rows[key] = (asyncio.get_running_loop().time() + self._ttl, _copied(row))
+            self._rows[key] = (asyncio.get_running_loop().time() + seconds, _copied(row))
             self._rows.move_to_end(key)
             if len(self._rows) > self._size:
                 self._rows.popitem(last=False)

@@ -121,6 +121,24 @@ def test_a_cache_keeps_rows_but_not_their_absence() -> None:
     assert server.asked == ["a", "b", "b", ("a", "AA"), ("a", None), "a"]
 
 
+def test_a_cache_keeps_for_so_long_that_a_key_has_no_row() -> None:
+    server = Server({"a": "A"})
+    remote = RemoteTableClient(table(server, cache=Cache(size=2, missing=10 * SECOND)))
+
+    async def work() -> None:
+        for _ in range(2):
+            assert (await remote.read("a"), await remote.read("b")) == ("A", None)
+        await remote.write("a", None)
+        assert await remote.read("a") is None
+        await remote.write("b", "B")
+        assert await remote.read("b") == "B"
+        await asyncio.sleep(10)
+        assert await remote.read("a") is None
+
+    done(work)
+    assert server.asked == ["a", "b", ("a", None), ("b", "B"), "a"]
+
+
 def test_rows_leave_a_cache_when_it_is_full_and_when_their_time_is_over() -> None:
     server = Server({key: key for key in "abc"})
     remote = RemoteTableClient(table(server, cache=Cache(size=2, ttl=10 * SECOND)))

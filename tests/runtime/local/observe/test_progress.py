@@ -45,7 +45,9 @@ async def twice(number: int) -> list[int]:
 
 def calling() -> Pipeline:
     pipeline = Pipeline("p", on_error=dead_letter())
-    pipeline.stream("in", value=int).async_flat_map(twice, id="call", journal=True).send_to("out")
+    pipeline.stream("in", value=int).async_flat_map(twice, id="call", journal=True, hedge=timedelta(seconds=5)).send_to(
+        "out"
+    )
     return pipeline
 
 
