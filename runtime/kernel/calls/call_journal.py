@@ -2,6 +2,7 @@
 made, and paid, before a crash is made again (ADR 0066)."""
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Protocol
@@ -13,13 +14,13 @@ from ....dsl.message import Pane
 from ....dsl.serde import Serde
 from ....dsl.validation import explain
 from .call import Call
-from .call_keys import digest
 from .in_flight import InFlightMessage
 from .ordered_queues import OrderedQueues
 
 _log = logging.getLogger(__name__)
-_encode = msgspec.msgpack.Encoder(enc_hook=repr, order="deterministic").encode
-_results = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_as_they_lie = msgspec.msgpack.Encoder().encode
+_results = _as_they_lie
 _kept = msgspec.msgpack.Decoder(list[bytes | None]).decode
 
 
@@ -36,26 +37,28 @@ class KeptResults(Protocol):
 
 
 class MessageName(NamedTuple):
-    """What tells a call from all others of its operator: the record that its message came from, and the number of the
-    call among those of the message."""
+    """What tells a call from all others of its operator: the record that its message came from, the number of the call
+    among those of the message, and a digest of what was passed to the function: in front of the call may stand a
+    function that gives other values after a crash, or the same in another order."""
 
     stream: str
     partition: int
     offset: int
+    argument: bytes
     path: Any
 
 
 class PaneName(NamedTuple):
-    """What tells a call for a pane from others: the window, its key and its times, the `run` whose end of input has
-    fired it, if one has, and a digest of what was passed to the function: a window that fires again after a crash may
-    have other messages in it."""
+    """What tells a call for a pane from others: the window, a digest of its key, its times, the `run` whose end of
+    input has fired it, if one has, and a digest of what was passed to the function: a window that fires again after a
+    crash may have other messages in it."""
 
     window: str
-    key: str
+    key: bytes
     start: int
     end: int
     run: str
-    argument: str
+    argument: bytes
     path: Any
 
 
@@ -63,19 +66,21 @@ def call_names(
     inputs: Collection[str], windows: Collection[str], run: str | None
 ) -> Callable[[InFlightMessage, Call], bytes | None]:
     """A function that names the calls for messages of these inputs, and for on-time panes of these windows, in bytes
-    that are the same after a crash; None for other messages. `run` is as in `origins`."""
+    that are the same after a crash; None for other messages. `run` is as in `origins`. The function raises what the
+    encoder does where the argument of a call, or the key of its pane, cannot be encoded."""
 
     def name(message: InFlightMessage, call: Call) -> bytes | None:
         where = message.where
         if len(where) == 2 and message.queue.start in inputs:
             batch, index = where
-            return _encode(MessageName(batch.stream, batch.partition, batch.offsets[index], call.path))
+            offset, argument = batch.offsets[index], _digest(call.value)
+            return _encode(MessageName(batch.stream, batch.partition, offset, argument, call.path))
         if len(where) == 4 and where[0] in windows:
             window, key, pane, _ = where
             fired_in = run if message.at_end else ""
             if isinstance(pane, Pane) and pane.kind == "on_time" and fired_in is not None:
-                times, argument = pane.window, _argument(call.value)
-                return _encode(PaneName(window, repr(key), times.start, times.end, fired_in, argument, call.path))
+                times, argument = pane.window, _digest(call.value)
+                return _encode(PaneName(window, _digest(key), times.start, times.end, fired_in, argument, call.path))
         return None
 
     return name
@@ -87,8 +92,14 @@ def named(name: bytes) -> MessageName | PaneName:
     return MessageName(*parts) if len(parts) == len(MessageName._fields) else PaneName(*parts)
 
 
-def _argument(value: Any) -> str:
-    return digest(_encode(value))
+def _digest(value: Any) -> bytes:
+    """16 bytes that name a value by its content, and its type by name. Raises for a value that msgpack has no encoding
+    for: its text may have an address in it, or leave out the half."""
+    try:
+        data = _encode(value)
+    except TypeError:  # keys of a dictionary that are no strings cannot be put in an order
+        data = _as_they_lie(value)
+    return hashlib.blake2b(type(value).__qualname__.encode() + b"\0" + data, digest_size=16).digest()
 
 
 class CallJournal:
@@ -107,12 +118,16 @@ class CallJournal:
         self._serde = serde
         self._name = name
         self._results = results
-        self._warned = False
+        self._warned: set[str] = set()
 
     def answered(self, call: Call) -> bool:
-        """Whether the results of a call were kept: the call has them then."""
-        name = self._name(call.item[2], call)
-        data = None if name is None else self._results.take(name)
+        """Whether the results of a call were kept: the call has them then. It has its name from now on; a call whose
+        argument cannot be encoded has none, and its results are not kept."""
+        try:
+            call.name = self._name(call.item[2], call)
+        except Exception as error:  # whatever a user's value raises
+            self._warn("%s: results are not kept where what the function is given cannot be encoded: %s", error)
+        data = None if call.name is None else self._results.take(call.name)
         if data is None:
             return False
         try:
@@ -120,14 +135,15 @@ class CallJournal:
         except SystemProblem:
             raise
         except Exception as error:
-            self._warn(error)
+            text = f"%s: kept results are not of {self._serde.name} any more, and their calls are made again: %s"
+            self._warn(text, error)
             return False
         return True
 
     def keep(self, call: Call) -> None:
-        """Keep the results of a call. It fails if they cannot be encoded: they would be paid for again."""
-        name = self._name(call.item[2], call)
-        if name is None:
+        """Keep the results of a call that was not answered. It fails if they cannot be encoded: they would be paid for
+        again."""
+        if call.name is None:
             return
         try:
             data = _results([None if one is None else self._serde.encode(one) for one in call.results])
@@ -136,13 +152,12 @@ class CallJournal:
             expected, remedy = f"results of {self._serde.name}", "return these, or pass result= with their type"
             call.results, call.error = [], ValueError(explain(wrong, expected, remedy, self._origin))
             return
-        self._results.keep(name, data)
+        self._results.keep(call.name, data)
 
-    def _warn(self, error: Exception) -> None:
-        if not self._warned:
-            self._warned = True
-            text = "%s: kept results are not of %s any more, and their calls are made again: %s"
-            _log.warning(text, self._label, self._serde.name, error)
+    def _warn(self, text: str, error: Exception) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            _log.warning(text, self._label, error)
 
 
 class JournalledQueues(OrderedQueues):

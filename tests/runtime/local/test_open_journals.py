@@ -139,3 +139,16 @@ def test_a_journal_that_somebody_has_removed_is_begun_anew() -> None:
     system.admin().remove("p-ask-journal")
     write(system, {"in": [[(b"k", b"last", 0, ())]]})
     assert go(Service(), system) == ["last"]
+
+
+def test_calls_that_come_in_another_order_after_a_crash_are_not_given_the_results_of_each_other() -> None:
+    system, service, order = ProducingSystem(), Service(refused="b"), ["a", "b"]
+    made = Pipeline("p")
+    parts = made.stream("in", value=str).flat_map(lambda _: order)
+    parts.async_flat_map(service.ask, id="ask", order="input", max_in_flight=1, journal=True).send_to("out")
+    write(system, {"in": [[(None, b"1", 0, ())]]})
+    with pytest.raises(MessageError):
+        run(made, system=system, until="end")
+    service.refused, order[:] = "", ["b", "a"]
+    run(made, system=system, until="end")
+    assert [record[1] for record in contents(system, "out")] == [b"b!", b"a!"]

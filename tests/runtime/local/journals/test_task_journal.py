@@ -41,11 +41,11 @@ class Written:
 
 
 def of_message(offset: int, number: int = 1) -> bytes:
-    return msgspec.msgpack.encode(MessageName(*IN, offset, number))
+    return msgspec.msgpack.encode(MessageName(*IN, offset, b"digest", number))
 
 
 def of_pane(end: int) -> bytes:
-    return msgspec.msgpack.encode(PaneName("w", "'k'", end - 10, end, "", "digest", 1))
+    return msgspec.msgpack.encode(PaneName("w", b"key", end - 10, end, "", b"digest", 1))
 
 
 def journal(writer: Any, start: int = 0, bucket: int = 0, elasticity: int = 1, **options: Any) -> TaskJournal:
