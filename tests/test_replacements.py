@@ -34,6 +34,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "runtime/containers/test_remote_children.py": ("a worker with another version", SHORTER),
     "runtime/kernel/calls/test_cancellation.py": ("", SHORTER),
     "runtime/kernel/test_stage.py": ("", SMALLER),
+    "runtime/kernel/time/test_task_progress.py": ("", SMALLER),
     "runtime/local/commit/test_changelog_commit.py": ("what brokers show while a transaction is open", ""),
     "runtime/local/handover/test_scaling.py": ("an answer of a container that there is not", SHORTER),
     "runtime/local/handover/test_fail_over.py": ("a restore that takes long", ""),

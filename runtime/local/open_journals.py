@@ -22,7 +22,7 @@ def open_journals(
         place = stream, setup.number
         first, end = admin.starts(stream)[setup.number], admin.ends(stream)[setup.number]
         start = _start(checkpoint.journals.get(operator, first), first, end)
-        journal = journals[operator] = TaskJournal(place, setup, writer, start, limits.get(stream))
+        journal = journals[operator] = TaskJournal(place, setup, writer, start, limits.get(stream), run.id)
         journal.load(entries_between(system, place, start, end), end, offsets)
     return journals
 

@@ -357,7 +357,7 @@ class LocalTask:
             bootstrapping=self.queues.bootstraps,
             holds=self._kept_holds() | self.holds.known,
             input=self.setup.input,
-            journals=last.journals | journal_starts(self.journals, self.setup, offsets, self.view.watermark_of),
+            journals=last.journals | journal_starts(self.journals, self.setup, offsets, self.view.fired_up_to),
         )
 
     def _kept_holds(self) -> dict[str, Hold]:

@@ -72,6 +72,10 @@ class TaskView:
         own = operator in self._program.graph.operators
         return self._work.progress.reported_watermark_of(operator) if own else None
 
+    def fired_up_to(self, operator: str) -> int | None:
+        """The watermark up to which an operator has fired, in ms since epoch; None if it has no state in this stage."""
+        return self._work.progress.fired_up_to(operator)
+
     def rows_of(self, table: str) -> Iterable[tuple[bytes, Any]]:
         """The rows of a table in this task, by key bytes; none if the table is in another stage."""
         operator = self._work.stateful.get(table)

@@ -58,6 +58,12 @@ class TaskProgress:
         self._watermarks.catch_up()
         return self._watermarks.next_fire[0], self._watermarks.clock_users.next_due()
 
+    def fired_up_to(self, operator: str) -> int | None:
+        """The watermark up to which an operator has fired; within a firing that has paused it is before the time that
+        fires. None if the task has no such operator with state."""
+        self._watermarks.catch_up()
+        return reached_by(self._watermarks, operator) if operator in self._watermarks.operators else None
+
     def reported_watermark_of(self, operator: str) -> int:
         """The watermark that the messages of an operator's input have given it: the end of input does not count."""
         self._watermarks.catch_up()

@@ -20,8 +20,8 @@ POLL_SECONDS = 0.1
 MOST_STRETCHES = 64
 """Stretches of a journal that are told apart. There is one for each commit while a call takes long."""
 
-Watermark = Callable[[str], int | None]
-"""The watermark in front of an operator, in ms since epoch."""
+Fired = Callable[[str], int | None]
+"""The watermark up to which an operator has fired, in ms since epoch; None if no such operator is in the stage."""
 
 
 @dataclass(slots=True)
@@ -55,8 +55,10 @@ class TaskJournal:
         writer: JournalWriter,
         start: int,
         limit: SizeLimit | None = None,
+        run: str = "",
     ) -> None:
-        """`start` is the offset of the journal from which entries may be needed; `limit` that of its records."""
+        """`start` is the offset of the journal from which entries may be needed; `limit` that of its records. `run` is
+        the present run: what the ends of input of others have fired is not asked for any more."""
         self.place = place
         self.answered = 0
         """Calls that were not made, since their results had been kept."""
@@ -65,6 +67,7 @@ class TaskJournal:
         self._writer = writer
         self._tag = bytes((setup.elasticity, setup.bucket))
         self._limit = limit
+        self._run = run
         self._warned = False
         self._entries: dict[bytes, bytes] = {}
         self._panes: dict[bytes, PaneName] = {}
@@ -73,13 +76,16 @@ class TaskJournal:
         self._open = _Stretch(start)
 
     def load(self, entries: Iterable[tuple[bytes, bytes]], end: int, offsets: Mapping[StreamPartition, int]) -> None:
-        """Take the entries of an earlier run, up to the offset `end` of the journal. Those of other key buckets, and of
-        messages before these `offsets` of the task's partitions, are left out."""
+        """Take the entries of an earlier run, up to the offset `end` of the journal. Those of other key buckets, of
+        messages before these `offsets` of the task's partitions, and of the ends of input of other runs are left out.
+        """
         for name, entry in entries:
             if not self._is_own(entry):
                 continue
             what = named(name)
             if isinstance(what, PaneName):
+                if what.run not in ("", self._run):
+                    continue
                 self._panes[name] = what
             elif what.offset < offsets.get((what.stream, what.partition), 1 << 63):
                 continue
@@ -108,11 +114,11 @@ class TaskJournal:
         self.kept += 1
         self._writer.write(self.place, name, entry)
 
-    def start(self, offsets: Mapping[StreamPartition, int], watermark: Watermark) -> int:
+    def start(self, offsets: Mapping[StreamPartition, int], fired: Fired) -> int:
         """The offset from which the journal has to be read by whoever goes on from a commit with these offsets. All
         panes that have fired are in that commit."""
         if self._entries:
-            self._forget(offsets, watermark)
+            self._forget(offsets, fired)
         while self._done and not self._done[0].is_needed(offsets) and not self._panes:
             self._done.popleft()
         return self._done[0].start if self._done else self._open.start
@@ -132,14 +138,14 @@ class TaskJournal:
                 second.last[place] = max(last, second.last.get(place, -1))
         self._open = _Stretch(end)
 
-    def _forget(self, offsets: Mapping[StreamPartition, int], watermark: Watermark) -> None:
+    def _forget(self, offsets: Mapping[StreamPartition, int], fired: Fired) -> None:
         """Forget entries of before that no call has asked for: their messages are committed, or their windows have
-        passed."""
+        fired, or are in this stage no longer."""
         for name in list(self._entries):
             what = named(name)
             if isinstance(what, PaneName):
-                passed = watermark(what.window)
-                over = passed is not None and passed >= what.end
+                passed = fired(what.window)
+                over = passed is None or passed >= what.end
             else:
                 over = what.offset < offsets.get((what.stream, what.partition), 0)
             if over:
@@ -181,8 +187,8 @@ def entries_between(system: System, place: StreamPartition, start: int, end: int
 
 
 def journal_starts(
-    journals: Mapping[str, TaskJournal], setup: TaskSetup, offsets: Mapping[str, int], watermark: Watermark
+    journals: Mapping[str, TaskJournal], setup: TaskSetup, offsets: Mapping[str, int], fired: Fired
 ) -> dict[str, int]:
     """The offset from which each journal is needed by whoever goes on from a commit with these offsets of inputs."""
     places = {place: offsets[name] for name, place in setup.places.items() if name in offsets}
-    return {operator: journal.start(places, watermark) for operator, journal in journals.items()}
+    return {operator: journal.start(places, fired) for operator, journal in journals.items()}

@@ -2,20 +2,24 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
+
+import pytest
 
 from engines.stages import feed, task_of
 from fluvial.dsl import KeyedStream, Pipeline, count, tumbling
+from fluvial.runtime.kernel import firing_pauses
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.time.bounds import END, START
 
 SECOND = timedelta(seconds=1)
 
 
-def counting(idle_after: timedelta | None = None) -> StageTask:
+def counting(idle_after: timedelta | None = None, **options: Any) -> StageTask:
     pipeline = Pipeline("p")
     stream: KeyedStream[str, int] = pipeline.stream("in", key=str, value=int, idle_after=idle_after)
     stream.window(tumbling(timedelta(milliseconds=10)), count(), id="w").send_to("out")
-    return task_of(pipeline)
+    return task_of(pipeline, **options)
 
 
 def test_a_watermark_follows_the_messages() -> None:
@@ -31,6 +35,22 @@ def test_the_end_of_input_is_no_watermark_that_messages_gave() -> None:
     task.inputs.end("in")
     assert task.progress.watermark_of("w") == END
     assert task.progress.reported_watermark_of("w") == 25
+
+
+def test_a_window_has_not_fired_while_its_firing_has_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(firing_pauses, "PIECE", 1)
+    full = False
+    task = counting(full=lambda: full)
+    assert task.progress.fired_up_to("w") == START
+    assert task.progress.fired_up_to("in") is None
+    feed(task, "in", (b"k", b"1", 1, ()), (b"l", b"1", 2, ()))
+    full = True
+    feed(task, "in", (b"k", b"1", 25, ()))
+    assert task.paused
+    assert (task.progress.reported_watermark_of("w"), task.progress.fired_up_to("w")) == (25, 9)
+    full = False
+    task.go_on()
+    assert task.progress.fired_up_to("w") == 25
 
 
 def test_an_operator_ends_with_the_inputs_that_lead_to_it() -> None:

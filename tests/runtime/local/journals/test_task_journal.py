@@ -44,8 +44,8 @@ def of_message(offset: int, number: int = 1) -> bytes:
     return msgspec.msgpack.encode(MessageName(*IN, offset, b"digest", number))
 
 
-def of_pane(end: int) -> bytes:
-    return msgspec.msgpack.encode(PaneName("w", b"key", end - 10, end, "", b"digest", 1))
+def of_pane(end: int, run: str = "") -> bytes:
+    return msgspec.msgpack.encode(PaneName("w", b"key", end - 10, end, run, b"digest", 1))
 
 
 def journal(writer: Any, start: int = 0, bucket: int = 0, elasticity: int = 1, **options: Any) -> TaskJournal:
@@ -53,8 +53,8 @@ def journal(writer: Any, start: int = 0, bucket: int = 0, elasticity: int = 1, *
     return TaskJournal(PLACE, setup, writer, start, **options)
 
 
-def start(one: TaskJournal, offset: int, watermark: int | None = None) -> int:
-    return one.start({IN: offset}, lambda _: watermark)
+def start(one: TaskJournal, offset: int, fired: int | None = None) -> int:
+    return one.start({IN: offset}, lambda _: fired)
 
 
 def commit(one: TaskJournal, writer: Written, offset: int) -> int:
@@ -134,14 +134,29 @@ def test_entries_of_other_key_buckets_are_left_out(written: tuple[int, int], now
     assert one.take(of_message(1)) == (b"r" if own else None)
 
 
-def test_panes_are_needed_until_their_window_has_passed() -> None:
+def test_panes_are_needed_until_their_window_has_fired() -> None:
     one = journal(Written(2))
     one.load([(of_pane(10), b"\1\0a"), (of_pane(20), b"\1\0b")], 2, {IN: 0})
-    assert start(one, 5, None) == 0
+    assert start(one, 5, 9) == 0
     assert start(one, 5, 19) == 0
     assert one.take(of_pane(10)) is None
     assert one.take(of_pane(20)) == b"b"
     assert start(one, 5, 19) == 2
+
+
+def test_panes_of_a_window_that_is_in_the_stage_no_longer_are_forgotten() -> None:
+    one = journal(Written(1))
+    one.load([(of_pane(10), b"\1\0a")], 1, {IN: 0})
+    assert start(one, 5, None) == 1
+
+
+def test_panes_that_the_end_of_another_run_has_fired_are_left_out() -> None:
+    one = journal(Written(2), run="now")
+    one.load([(of_pane(10, "before"), b"\1\0a"), (of_pane(20, "now"), b"\1\0b")], 2, {IN: 0})
+    assert one.take(of_pane(10, "before")) is None
+    assert start(one, 5, 9) == 0
+    assert one.take(of_pane(20, "now")) == b"b"
+    assert start(one, 5, 9) == 2
 
 
 def test_results_that_are_too_large_are_not_kept_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
