@@ -9,6 +9,7 @@ from msgspec import structs
 from ....dsl.errors import PlanError
 from ....dsl.validation import explain
 from ....planner.grouping import first_numbers, not_broadcast
+from ....planner.journals import journals_in
 from ....planner.plan import Plan, PlannedStage
 from ....planner.state_schema import StateSchema
 from ....planner.stream_names import growth_of
@@ -27,7 +28,8 @@ def migrate_checkpoints(plan: Plan, setups: Iterable[TaskSetup], stored: Checkpo
     out.
 
     A partition of a stream belongs to one task, whatever its stage is called. So the facts of a stream come from the
-    task of the same number that has read furthest. The facts of an operator come from the task that had its state last.
+    task of the same number that has read furthest. The facts of an operator come from the task that had its state last,
+    and the offset of a journal from the task that has it furthest: a rewind has set it.
     Facts of streams and operators that the plan no longer has are carried along: they may come back.
     """
     merged_by_task = {setup.name: _merged(plan, setup, stored) for setup in setups}
@@ -154,7 +156,15 @@ def _merged(plan: Plan, setup: TaskSetup, stored: Checkpoints) -> Checkpoint:
             furthest = max((own, *all_names), key=lambda one: one.offsets.get(name, -1))
         merged = _with_stream(merged, name, furthest)
     clocks = (one.position.clock for one in (all_names if own.blank else [own]))
-    return structs.replace(merged, position=structs.replace(merged.position, clock=max(clocks, default=START)))
+    position = structs.replace(merged.position, clock=max(clocks, default=START))
+    journals = merged.journals | _journals(journals_in(plan, setup.stage), all_names)
+    return structs.replace(merged, position=position, journals=journals)
+
+
+def _journals(operators: Iterable[str], checkpoints: Collection[Checkpoint]) -> dict[str, int]:
+    """The furthest offset of the journal of each operator that checkpoints know."""
+    known = {id: [one.journals[id] for one in checkpoints if id in one.journals] for id in operators}
+    return {id: max(offsets) for id, offsets in known.items() if offsets}
 
 
 def _known_inputs(streams: Collection[str], checkpoints: Iterable[Checkpoint]) -> list[str]:

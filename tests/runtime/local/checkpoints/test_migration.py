@@ -69,6 +69,27 @@ def test_offsets_and_changelogs_come_from_whichever_name_went_furthest() -> None
     }
 
 
+def test_the_offset_of_a_journal_is_that_of_whichever_name_went_furthest() -> None:
+    async def ask(value: str) -> list[str]:
+        return [value]
+
+    pipeline = Pipeline("p")
+    first, second = (pipeline.stream(name, value=str, key=str) for name in ("a", "b"))
+    first.merge(second).async_flat_map(ask, id="ask", journal=True).send_to("out")
+    made = plan(pipeline, partitions={"a": 2, "b": 2})
+    kept = {
+        "a/0": Checkpoint(offsets={"a": 3}, journals={"ask": 4, "old": 1}),
+        "b/0": Checkpoint(offsets={"b": 7}, journals={"ask": 9, "old": 2}),
+        "b/1": Checkpoint(offsets={"b": 1}, journals={"ask": 5}),
+    }
+    stage = made.operator("ask").stage
+    setups = [TaskSetup(f"{stage}/{number}", stage, number, MemoryStore(), {}) for number in (0, 1)]
+    found = migrate_checkpoints(made, setups, kept)
+    assert stage == "a"
+    assert found["a/0"].journals == {"ask": 9, "old": 1}
+    assert found["a/1"].journals == {"ask": 5}
+
+
 def test_a_task_keeps_its_number_when_its_stage_is_renamed() -> None:
     assert number_of("a/b/12") == "12"
 
