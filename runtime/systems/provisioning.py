@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
-from ...dsl.errors import PlanError
+from ...dsl.errors import PlanError, SystemProblem
+from ...dsl.text import plural
 from ...dsl.validation import explain
-from ...planner.journals import journals_of
+from ...planner.journals import PlannedJournal, journals_of
 from ...planner.partition_counts import counts
 from ...planner.plan import Plan, StreamKind
 from ...planner.settings import Settings
@@ -22,7 +23,19 @@ def make_streams(plan: Plan, admin: Admin, *, without: StreamKind | None = None)
                 stream.name, stream.partitions, "intermediate" if stream.kind == "intermediate" else "messages"
             )
     for one in journals_of(plan):
+        _refuse_other_tasks(plan, one, admin.partitions(one.stream))
         admin.create(one.stream, one.stage.tasks, "journal")
+
+
+def _refuse_other_tasks(plan: Plan, journal: PlannedJournal, partitions: int | None) -> None:
+    """Raise SystemProblem where a journal was made for a stage with another number of tasks."""
+    if partitions in (None, journal.stage.tasks):
+        return
+    operator, tasks = plan.pipeline.operator(journal.operator), plural(journal.stage.tasks, "task")
+    wrong = f"the journal {journal.stream!r} of {operator.label} has {plural(partitions or 0, 'partition')}, and its "
+    wrong += f"stage has {tasks} now"
+    remedy = f"forget the kept results: on Kafka by fluvial reset --state {operator.id}, elsewhere by another id"
+    raise SystemProblem(explain(wrong, "a partition for each task number", remedy, operator.origin))
 
 
 def refuse_other_counts(plan: Plan, settings: Settings) -> None:
