@@ -1,5 +1,6 @@
 """Runs that are cut off, and go on: calls whose results were kept are answered from the journal, on each system."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,11 @@ import pytest
 
 from engines.sending import KEEPING, ProducingSystem, stores_of, system_named
 from engines.targets import contents, write
-from fluvial.dsl import MessageError, Pipeline, dead_letter
+from fluvial.dsl import MessageError, Pipeline, count, dead_letter, tumbling
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import reset, run, set_offsets
+from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.coordination import exclusion
 from fluvial.runtime.systems import System
 from generators.counters import Counter
@@ -152,3 +154,21 @@ def test_calls_that_come_in_another_order_after_a_crash_are_not_given_the_result
     service.refused, order[:] = "", ["b", "a"]
     run(made, system=system, until="end")
     assert [record[1] for record in contents(system, "out")] == [b"b!", b"a!"]
+
+
+def test_panes_of_a_window_that_is_gone_do_not_keep_the_journal_from_being_trimmed() -> None:
+    def counting(window: str, service: Service) -> Pipeline:
+        made = Pipeline("p")
+        panes = made.stream("in", key=str, value=str).window(tumbling(timedelta(seconds=1)), count(), id=window)
+        texts = panes.map(lambda pane: f"{pane.window.start}")
+        texts.async_flat_map(service.ask, id="ask", order="input", max_in_flight=1, journal=True).send_to("out")
+        return made
+
+    system = ProducingSystem()
+    write(system, {"in": [[(b"k", b"1", time, ()) for time in (0, 1000, 2000)]]})
+    with pytest.raises(MessageError):
+        run(counting("w", Service(refused="1000")), system=system, until="end")
+    (kept,) = system.admin().ends("p-ask-journal")
+    assert kept == 1
+    run(counting("other", Service()), system=system, until="end")
+    assert checkpoints_in(system, "p")["in/0"].journals["ask"] >= kept
