@@ -324,6 +324,13 @@ def test_c06_a_request_counts_once_all_before_it_have_landed() -> None:
         assert committed(driver) == {"1 1 shutdown", "2 2 commit", "3 3"}
 
 
+def test_a_request_counts_while_messages_behind_it_are_in_flight() -> None:
+    with PipelineDriver(sleeping(), commits="timed") as driver:
+        driver.records.send("in", texts("1 shutdown", "9"))
+        driver.advance(SECOND)
+        assert driver.shut_down
+
+
 def test_a_message_whose_call_fails_counts_for_nothing() -> None:
     with PipelineDriver(sleeping()) as driver:
         driver.records.send("in", texts("1", "2 shutdown fail", "3"))

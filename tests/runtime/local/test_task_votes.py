@@ -1,7 +1,7 @@
 """Requests of stream tasks: when they count, and what they come to in a container."""
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,18 +9,7 @@ from hypothesis import strategies as st
 from fluvial.runtime.kernel.task_requests import NOWHERE, MessagePlace, RunRequest, RunRequests
 from fluvial.runtime.local.input_queue import InputQueue, InputQueues
 from fluvial.runtime.local.task_votes import TaskVotes, due_requests
-
-
-@dataclass
-class Queue:
-    """An input of which the messages up to an offset have landed."""
-
-    stream: str
-    partition: int
-    upto: int = 0
-
-    def has_landed(self, end: int) -> bool:
-        return end <= self.upto
+from fluvial.runtime.systems.contract import RecordBatch
 
 
 @dataclass
@@ -50,23 +39,27 @@ class Task:
         return asked
 
 
-def queues(*given: Queue) -> InputQueues:
-    return cast("InputQueues", [cast("InputQueue", one) for one in given])
+def land(queue: InputQueue, stop: int) -> None:
+    """The messages of its batch before index `stop` have landed."""
+    queue.land(stop)
+    queue.remove(stop)
 
 
 def test_a_request_counts_once_its_message_and_all_before_it_have_landed() -> None:
-    requests, queue, other = RunRequests(taken=True), Queue("in", 0), Queue("in", 1, 9)
+    requests, queue = RunRequests(taken=True), InputQueue("in", 0, 0)
+    queue.add(RecordBatch("in", 0, range(9), [(None, b"", 0, ())] * 9))
+    queues = InputQueues([queue, InputQueue("other", 0, 0)])
     later, sooner = (RunRequest("task", None, MessagePlace("in", 0, offset)) for offset in (2, 1))
     by_clock = RunRequest(None, "task", NOWHERE)
     for one in (later, sooner, by_clock):
         requests.note(one)
-    assert due_requests(requests, queues(queue, other)) == [by_clock]
+    assert due_requests(requests, queues) == [by_clock]
     assert requests.asked == [True]
-    queue.upto = 2
-    assert due_requests(requests, queues(queue, other)) == [sooner]
-    queue.upto = 3
-    assert due_requests(requests, queues(queue, other)) == [later]
-    assert (requests.asked, due_requests(requests, queues(queue))) == ([False], [])
+    land(queue, 2)
+    assert due_requests(requests, queues) == [sooner]
+    land(queue, 3)
+    assert due_requests(requests, queues) == [later]
+    assert (requests.asked, due_requests(requests, queues)) == ([False], [])
 
 
 @given(
