@@ -88,7 +88,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     The counts are of this process; with several containers of their last processes. `resumed` says whether the run
     resumed from checkpoints; `restarts` counts the restarts of containers by a supervisor. One that was `drained` has
-    ended since it was told to, with nothing left inside.
+    ended since it was told to, with nothing left inside; one that is `shut_down` since its stream tasks asked for it.
 
     >>> pipeline = Pipeline("copy")
     >>> pipeline.stream("words", value=str).send_to("copies")
@@ -113,6 +113,7 @@ class Report(Struct, frozen=True, kw_only=True):
     resumed: bool = False
     restarts: int = 0
     drained: bool = False
+    shut_down: bool = False
     warnings: dict[str, str] = {}
     hot_keys: tuple[HotKey, ...] = ()
 

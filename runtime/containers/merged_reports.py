@@ -45,6 +45,7 @@ def merged_report(pipeline: str, parts: Sequence[Report], seconds: float, restar
         resumed=any(part.resumed for part in parts),
         restarts=restarts,
         drained=any(part.drained for part in parts),
+        shut_down=any(part.shut_down for part in parts),
         warnings=merged_warnings(part.warnings for part in parts),
         hot_keys=hottest_first(key for part in parts for key in part.hot_keys),
     )

@@ -256,7 +256,8 @@ class Supervisor:
         """Whether a container that has ended is not to be restarted."""
         leaves = child.config.container >= self._containers
         drained = any(report.drained for one in self._children for report in one.reports)
-        if code == 0 and (child.config.until != "stopped" or self._stop.is_set() or leaves or drained):
+        over = leaves or drained or any(report.shut_down for report in child.reports[-1:])
+        if code == 0 and (child.config.until != "stopped" or self._stop.is_set() or over):
             return True
         if self._stop.is_set():
             # Codes of a container that had not begun, that ended itself, and that was killed, perhaps by its watchdog.

@@ -393,6 +393,6 @@ class Container:
 
     def report(self) -> Report:
         """The report of the run so far."""
-        drained, seconds = self.finished and self._drained, self._clock() - self._started
-        metrics = [task.metrics() for task in self._tasks]
-        return report_of(self._plan, metrics, seconds, self._reporter, resumed=self._resumed, drained=drained)
+        metrics, seconds = [task.metrics() for task in self._tasks], self._clock() - self._started
+        how = {"drained": self.finished and self._drained, "shut_down": self.shut_down}
+        return report_of(self._plan, metrics, seconds, self._reporter, resumed=self._resumed, **how)

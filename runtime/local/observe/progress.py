@@ -241,6 +241,7 @@ def report_of(
     *,
     resumed: bool,
     drained: bool = False,
+    shut_down: bool = False,
 ) -> Report:
     """The report of a run after so many seconds, from the metrics of its tasks."""
     counts = total([reporter.left, *(task.counts for task in tasks)])
@@ -253,6 +254,7 @@ def report_of(
         restore_seconds=reporter.restored[1],
         resumed=resumed,
         drained=drained,
+        shut_down=shut_down,
         read=dict(counts.processed),
         written=dict(counts.written),
         late=dict(counts.late),

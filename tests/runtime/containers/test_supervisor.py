@@ -267,6 +267,14 @@ def test_a_container_that_ends_before_its_time_is_started_again() -> None:
     assert watched.said == ["container 0 ended with exit code 0; it is started again in 0.2 s"]
 
 
+def test_a_container_that_its_stream_tasks_have_shut_down_is_not_started_again_and_the_others_run_on() -> None:
+    shut = ChildReport(report=Report(pipeline="p", engine="local", seconds=1.0, read={"in": 1}, shut_down=True))
+    watched = beside(Life(says=(shut,)))
+    found = watched.run(until="stopped", signals=[(9.0, signal.SIGTERM)])
+    assert (found.restarts, found.shut_down, found.read) == (0, True, {"in": 1})
+    assert (watched.started, watched.said, watched.seconds) == ({0: [0.0], 1: [0.0]}, [], 9.5)
+
+
 @pytest.mark.parametrize(
     ("death", "code"),
     [(Life(code=4), 4), (Life(code=6), 6), (Life(code=KILLED), 137), (OUT_OF_FILES, 4), (Life(code=0), 4)],

@@ -10,7 +10,19 @@ import pytest
 
 from engines.local_tasks import LocalRun, local_run
 from engines.targets import contents, write
-from fluvial.dsl import ClockTimers, Context, KeyedProcessor, Limit, Message, Pipeline, Timer
+from fluvial.dsl import (
+    ClockTimers,
+    Collector,
+    Context,
+    Envelope,
+    KeyedProcessor,
+    Limit,
+    Message,
+    Pipeline,
+    StreamTask,
+    TaskCoordinator,
+    Timer,
+)
 from fluvial.dsl.errors import NoProgressError
 from fluvial.runtime.local.background_work import Steps
 from fluvial.runtime.local.commit.contract import Commits, Committed, TaskCommit
@@ -281,3 +293,21 @@ def test_tasks_that_commit_together_wait_for_the_calls_of_each(stack: ExitStack)
         assert [record[1] for record in contents(system, "out")] == [b"A"]
 
     asyncio.run(main())
+
+
+class Leaving(StreamTask[Any, str, str]):
+    """Ends the run with its first message."""
+
+    def process(self, envelope: Envelope[Any, str], collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        del envelope, collector
+        coordinator.shutdown()
+
+
+def test_the_report_says_that_stream_tasks_have_ended_the_run(stack: ExitStack) -> None:
+    pipeline, system = Pipeline("p"), MemorySystem()
+    pipeline.task(Leaving, pipeline.stream("in", value=str), id="x").send_to("out", value=str)
+    write(system, {"in": [WORDS]})
+    run = local_run(pipeline, system, stack)
+    assert not run.container.report().shut_down
+    report = asyncio.run(run.container.run())
+    assert (report.shut_down, report.drained, report.read) == (True, False, {"in": 1})
