@@ -300,6 +300,7 @@ def _run_context(
         generation=member.generation,
         identities=inputs.identities,
         catches_up=member.catches_up,
+        ends_by_drain=member.ends_by_drain,
     )
 
 

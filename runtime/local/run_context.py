@@ -12,7 +12,8 @@ from .commit.contract import Commits
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What the tasks of a run share: who they are to others, and how they commit."""
+    """What the tasks of a run share: who they are to others, and how they commit. Where `ends_by_drain` the inputs of
+    the run end only where it was told to drain, which a container may hear of later than of an end of another one."""
 
     id: str
     plan: Plan
@@ -25,3 +26,4 @@ class RunContext:
     identities: Mapping[str, str] = field(default_factory=dict)
     border_schemas: Mapping[str, BorderSchema] = field(default_factory=dict)
     catches_up: bool = False
+    ends_by_drain: bool = False

@@ -62,6 +62,7 @@ class LocalTask:
         self._run = run
         self._last = checkpoint
         self._work = self._stage_task(checkpoint)
+        self._work.drained[0] = run.ends_by_drain
         self.view = TaskView(setup, program, self._work, queues, journals)
         once = run.settings.guarantee == "exactly_once"
         self.drains = program.asynchronous and (bool(self._work.stateful) or once)
@@ -244,7 +245,7 @@ class LocalTask:
     def end_inputs(self, ends: Mapping[StreamPartition, int], *, drained: bool = False) -> bool:
         """End each input whose messages up to the run's end offset have landed, where the run was `drained` as one that
         was told to. Returns whether an input ended."""
-        moved, left, self._work.drained[0] = False, self.view.open_inputs, drained
+        moved, left, self._work.drained[0] = False, self.view.open_inputs, drained or self._run.ends_by_drain
         if self.program.asynchronous and self.queues.are_read(left, ends):
             self._work.calls.flush()
         for name in left if not self._work.joined.stale else ():
@@ -295,9 +296,9 @@ class LocalTask:
 
     def close(self) -> None:
         """Cancel the asynchronous calls in flight, and let stream tasks end."""
-        self._work.close()
         with suppress(RuntimeError):  # the loop is closed: calls that ignored their cancellation ended with it
             self._work.calls.cancel()
+        self._work.close()
 
     @property
     def has_changes(self) -> bool:

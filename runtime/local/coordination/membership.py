@@ -61,8 +61,9 @@ class Membership:
 
     `transactional_id` is that of this container. `fenced` are the transactional ids of the containers that this
     generation replaces: they must be fenced before checkpoints are read. `done` says that an earlier process has done
-    the container's part of the run. A run that `catches_up` ends at `ends` without an end of input. One that `stays`
-    waits without tasks once it is too many: whatever has started it would start it again, and it would join again.
+    the container's part of the run. A run that `catches_up` ends at `ends` without an end of input; the inputs of
+    one that `ends_by_drain` end only where it was told to drain. One that `stays` waits without tasks once it is too
+    many: whatever has started it would start it again, and it would join again.
     """
 
     container: int
@@ -75,6 +76,7 @@ class Membership:
     fenced: tuple[str, ...] = ()
     done: bool = False
     catches_up: bool = False
+    ends_by_drain: bool = False
     stays: bool = False
 
     @property
@@ -348,6 +350,7 @@ def _membership(plan: Plan, assignment: Assignment, state: CoordinatorState, con
         ),
         done=last == assignment and state.is_done(container.number),
         catches_up=assignment.until == "caught-up",
+        ends_by_drain=assignment.until == "stopped",
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engines.local_tasks import local_run
-from engines.targets import write
-from fluvial.dsl import Message, Pipeline, count, tumbling
+from engines.targets import contents, write
+from fluvial.dsl import Collector, Envelope, Message, Pipeline, StreamTask, TaskCoordinator, count, tumbling
 from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.firing_pauses import TURN
 from fluvial.runtime.local.task import LocalTask
@@ -133,3 +133,59 @@ def test_a_long_firing_leaves_others_their_turn(stack: ExitStack) -> None:
         steps += task.view.paused
     assert steps >= 1
     assert task.metrics().written == {"out": keys}
+
+
+class Stopping(StreamTask[Any, str, str]):
+    """Votes for the end of the run where a message says so, and sends nothing."""
+
+    def process(self, envelope: Envelope[Any, str], collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        del collector
+        if envelope.value == "stop":
+            coordinator.shutdown()
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["alone", "behind flat_map"])
+def test_a_request_in_mid_batch_counts_and_the_task_goes_on(stack: ExitStack, many: bool) -> None:
+    pipeline, system = Pipeline("p"), MemorySystem()
+    words = pipeline.stream("in", value=str)
+    pipeline.task(Stopping, words.flat_map(str.split) if many else words, id="x").send_to("out", value=str)
+    write(system, {"in": [[]]})
+    (task,) = local_run(pipeline, system, stack).tasks
+    records: list[Record] = [(None, word, 0, ()) for word in (b"stop", b"a", b"b")]
+    task.queues.add(RecordBatch("in", 0, range(3), records))
+    task.step()
+    assert task.queues.processed == 1
+    (request,) = task.take_requests()
+    assert request.shutdown == "task"
+    task.step()
+    assert task.queues.processed == 3
+
+
+class Ending(StreamTask[Any, str, str]):
+    """Tells how its input has ended."""
+
+    def process(self, envelope: Envelope[Any, str], collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        """Nothing comes."""
+
+    def on_end_of_stream(self, collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        del coordinator
+        collector.send("end")
+
+    def on_drain(self, collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        del coordinator
+        collector.send("drain")
+
+
+@pytest.mark.parametrize("ends_by_drain", [False, True])
+def test_an_end_over_a_border_is_that_of_a_drain_where_the_container_has_not_heard_of_it(
+    stack: ExitStack, ends_by_drain: bool
+) -> None:
+    pipeline, system = Pipeline("p"), MemorySystem()
+    words = pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str)
+    pipeline.task(Ending, words, id="x", state="task").send_to("out", value=str)
+    write(system, {"in": [[]]})
+    run = local_run(pipeline, system, stack, ends_by_drain=ends_by_drain)
+    assert run.tasks[0].end_inputs({("in", 0): 0})
+    while run.container.turn() or run.container.commit_ready():
+        pass
+    assert [record[1] for record in contents(system, "out")] == [b"drain" if ends_by_drain else b"end"]

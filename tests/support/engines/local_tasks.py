@@ -52,10 +52,12 @@ def local_run(
     *,
     stop: Callable[[], bool] = lambda: False,
     commits_as: Callable[[Commits], Commits] = lambda commits: commits,
+    ends_by_drain: bool = False,
     **settings: Any,
 ) -> LocalRun:
     """A container that owns all tasks of a pipeline and has been started; `stack` closes what it opens. `stop` says
-    whether it was asked to stop, and `commits_as` may put something before its commits."""
+    whether it was asked to stop, and `commits_as` may put something before its commits. One that `ends_by_drain`
+    is until it is stopped."""
     chosen, admin, clock = Settings(**settings), system.admin(), HandClock()
     plan = checked_plan(pipeline, system, chosen)
     for stream in plan.streams:
@@ -63,7 +65,8 @@ def local_run(
             admin.create(stream.name, stream.partitions)
     member = Membership(0, 1, 1, "run", frozenset(tasks_of(stages_of(plan))), None, "p-1-0")
     commits = commits_as(open_commits(plan, system, admin, chosen, PlaceGuard(member), stack))
-    tasks = make_tasks(RunContext("run", plan, chosen, commits, never), system, admin, stack)
+    context = RunContext("run", plan, chosen, commits, never, ends_by_drain=ends_by_drain)
+    tasks = make_tasks(context, system, admin, stack)
     consumer = system.consumer()
     stack.callback(consumer.close)
     machine = replace(THIS_MACHINE, clock=clock, wall=lambda: round(1000 * clock.now))

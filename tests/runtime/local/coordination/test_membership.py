@@ -71,6 +71,13 @@ def test_containers_of_one_run_share_its_tasks_and_its_ends(log: LogSystem, stac
     assert first.ends == second.ends == {("in", 0): 1, ("in", 1): 1}
 
 
+@pytest.mark.parametrize("until", ["end", "stopped"])
+def test_the_inputs_of_a_run_until_it_is_stopped_end_by_a_drain_alone(
+    log: LogSystem, stack: ExitStack, until: str
+) -> None:
+    assert take(log, stack, 0, 2, until=until).membership.ends_by_drain == (until == "stopped")
+
+
 def test_a_container_that_died_goes_on_with_its_run(log: LogSystem, stack: ExitStack) -> None:
     take(log, stack, 0, 2)
     with ExitStack() as life:
