@@ -146,7 +146,7 @@ class ProcessOperator:
         self.passed = context.watermark
         """The watermark up to which all has fired."""
         self._next_due = END
-        self._ended = False
+        self.ended = False
         self._sides: dict[str, EmitMessage] = {}
         self.scope = KeyScope()
         """The key of the present call, and the time of what it reads and writes."""
@@ -293,11 +293,11 @@ class ProcessOperator:
 
     def due(self) -> int:
         """The next processing time at which a timer may be due."""
-        return END if self._clock_timers is None or self._ended else self._clock_timers.far_timers.next_due()
+        return END if self._clock_timers is None or self.ended else self._clock_timers.far_timers.next_due()
 
     def _fire_clock_timers(self, clock: BoundTimers, now: int) -> bool:
         """Fire the timers in processing time that are due; none after the end of input."""
-        if self._ended:
+        if self.ended:
             return True
         clock.now = clock.reached = now
         return self._clock_firing.run(lambda: self._fire_up_to(clock, now))
@@ -320,7 +320,7 @@ class ProcessOperator:
 
     def _fire_at_end(self) -> Iterator[None]:
         """Fire all timers at the end of input, once per run. Timers that are set by these calls wait for more input."""
-        self._ended, run = True, self._context.run
+        self.ended, run = True, self._context.run
         if run and self._last_end.get(_RUN) == run:
             return
         self._timers.reached = self.passed

@@ -126,7 +126,6 @@ class StreamTaskOperator:
         self._key: bytes | None = None
         self._input = 0
         self._tick: int | None = None
-        self._ended = False
         at_end = "on_end_of_stream" in self._hooks or "on_drain" in self._hooks
         self._context = context_of(
             self._keyed(emit),
@@ -205,7 +204,8 @@ class StreamTaskOperator:
         if method is not None and self._operator.by_key:
             method(given)
         elif method is not None:
-            self._inner.run(lambda one, _: method(one), given, TASK_KEY, None, START, START)
+            time = self._inner.scope.time = max(self._inner.passed, self._context.clock())
+            self._inner.run(lambda one, _: method(one), given, TASK_KEY, None, time, self._inner.passed)
 
     def close(self) -> None:
         """Let the task end."""
@@ -215,7 +215,7 @@ class StreamTaskOperator:
 
     def due(self) -> int:
         """The next time of the clock at which `window` is to be called."""
-        return END if self._tick is None or self._ended else self._tick
+        return END if self._tick is None or self._inner.ended else self._tick
 
     def fire_by_clock(self, now: int) -> bool:
         """Call `window` if it is due, once for however many of its times have passed. The first time is one interval
@@ -224,14 +224,13 @@ class StreamTaskOperator:
         assert interval is not None
         if self._tick is None:
             self._tick = now + interval
-        elif now >= self._tick and not self._ended:
+        elif now >= self._tick and not self._inner.ended:
             self._tick += interval * ((now - self._tick) // interval + 1)
             self._run_hook("window", now)
         return True
 
     def _end(self) -> None:
         """The input has ended, or the run that was told to drain."""
-        self._ended = True
         hook = "on_drain" if self._around.drained() else "on_end_of_stream"
         if hook in self._hooks:
             reached = self._inner.passed

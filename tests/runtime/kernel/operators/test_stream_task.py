@@ -1,5 +1,6 @@
 """A stream task in a task of the local engine: what it is told, when it is called, and what counts of a call."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 import pytest
 
 from fluvial.dsl import (
+    AsyncCollector,
+    AsyncStreamTask,
     Collector,
     Context,
     Envelope,
@@ -186,6 +189,54 @@ def test_a_call_that_fails_leaves_nothing() -> None:
             driver.send("in", "more")
 
 
+class Ticking(StreamTask[Any, str, str]):
+    """Has a method for the clock, and none for an end."""
+
+    def process(self, envelope: Any_, collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        del coordinator
+        collector.send(envelope.value)
+
+    def window(self, collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        del coordinator
+        collector.send("window")
+
+
+def test_nothing_is_called_by_the_clock_behind_the_end_of_input() -> None:
+    pipeline = Pipeline("p")
+    task = pipeline.task(Ticking, pipeline.stream("in", value=str), id="x", window=SECOND)
+    task.partition_by(str, id="by", key_type=str).send_to("out", value=str)
+    with PipelineDriver(pipeline) as driver:
+        driver.send("in", "word")
+        driver.advance(SECOND)
+        driver.end()
+        driver.advance(2 * SECOND)
+        assert [one.value for one in driver.read("out")] == ["word", "window"]
+
+
+class Noting(Doing):
+    """Notes in a state that does not last when it began."""
+
+    began = ValueState(str, ttl=SECOND)
+
+    def init(self, context: Any) -> None:
+        del context
+        if self.calls.value:
+            self.began.value = "again"
+
+
+def test_what_init_sets_lasts_from_the_time_of_the_last_commit() -> None:
+    def act(task: Any, _: Any_, collector: Collector[Any], __: TaskCoordinator) -> None:
+        task.calls.value += 1
+        collector.send(str(task.began.value))
+
+    with PipelineDriver(doing(act, Noting)) as driver:
+        driver.send("in", "a", timestamp=9_000)
+        driver.restart()
+        driver.send("in", "b", timestamp=9_500)
+        driver.send("in", "c", timestamp=10_500)
+        assert [value for _, value, _ in out(driver)] == ["None", "again", "None"]
+
+
 def test_a_method_that_fails_is_named() -> None:
     def act(_: Doing, what: Any, *__: Any) -> None:
         if what == "window":
@@ -283,3 +334,28 @@ def test_an_engine_that_takes_no_requests_refuses_them() -> None:
     task = StageTask(program, MemoryStore(), empty=True)
     with pytest.raises(MessageError, match=r"coordinator.commit on Spark"):
         task.feed("in", 0, [0], [(None, b"a", 0, ())])
+
+
+class Waiting(AsyncStreamTask[Any, str, str]):
+    """Waits for ever with each message, and tells as it is closed whether its calls have been cancelled."""
+
+    def __init__(self, closed: list[bool]) -> None:
+        self.closed = closed
+        self.calls: list[asyncio.Task[Any] | None] = []
+
+    async def process(self, envelope: Any_, collector: AsyncCollector[str], coordinator: TaskCoordinator) -> None:
+        del envelope, collector, coordinator
+        self.calls.append(asyncio.current_task())
+        await asyncio.sleep(3600)
+
+    def close(self) -> None:
+        self.closed += [call is not None and call.cancelling() > 0 for call in self.calls]
+
+
+def test_a_task_is_closed_once_its_calls_are_cancelled() -> None:
+    closed, pipeline = list[bool](), Pipeline("p")
+    pipeline.task(lambda: Waiting(closed), pipeline.stream("in", value=str), id="x").send_to("out", value=str)
+    with PipelineDriver(pipeline) as driver:
+        driver.send("in", "a")
+        driver.send("in", "b")
+    assert closed == [True, True]
