@@ -49,8 +49,8 @@ class Envelope(Struct, Generic[K_co, V_co], frozen=True, gc=False):
 
 
 class Collector(Protocol[U_contra]):
-    """Where a stream task sends what it emits. All of it leaves together with the changes of state of the message, or,
-    if the message fails, nothing of it.
+    """Where a stream task sends what it emits. If the call raises, nothing is sent, and no state changes. An error in
+    an operator behind the task fails that output alone.
 
     >>> def shout(envelope: Envelope[str, str], collector: Collector[str]) -> None:
     ...     collector.send(envelope.value.upper())
