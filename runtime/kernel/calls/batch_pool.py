@@ -91,6 +91,7 @@ class BatchPool:
         """No more messages come for now: send what waits for company."""
         self._queues.begin_all()
         self._send(hurry=True)
+        self._calls.flush()
 
     def _wait(self, call: Call) -> None:
         """A message waits for company. Its deadline is the time at which its batch is sent."""

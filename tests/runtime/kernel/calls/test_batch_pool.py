@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluvial.dsl import Batch, Pipeline, Retry
+from fluvial.dsl import Batch, Limit, Pipeline, Retry
+from fluvial.runtime.kernel.calls.admission import Admission
 from fluvial.runtime.kernel.calls.batch_pool import BatchPool
 from fluvial.runtime.kernel.calls.call import Call
+from fluvial.runtime.kernel.calls.door import Door
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
 from generators.how_many import examples
 
@@ -282,3 +284,21 @@ def test_a_function_that_uses_its_list_up_gets_all_values_again_in_the_next_atte
 
     assert results(call, 1, 2, 3, retry=Retry(attempts=2)) == [[1], [2], [3]]
     assert asked == [[1, 2, 3], [1, 2, 3]]
+
+
+def test_a_commit_lets_batches_through_for_which_no_budget_is_left() -> None:
+    found: list[Call] = []
+    door = Door(Admission(Limit("service", budget=1)))
+    stream: Any = Pipeline("p").stream("in", value=int)
+    operator = stream.async_flat_map(doubled, id="call", batch=Batch(size=1)).operator
+
+    async def work() -> None:
+        calls = BatchPool(operator, operator.call, found.append, door=door)
+        for value in (1, 2):
+            calls.submit(Call(None, value, None))
+        await asyncio.sleep(1)
+        assert len(found) == 1
+        calls.flush()
+
+    run(work())
+    assert [call.results for call in found] == [[1, 1], [2, 2]]
