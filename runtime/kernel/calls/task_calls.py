@@ -74,8 +74,8 @@ class TaskCalls:
     def room(self, start: str) -> int:
         """How many messages of an input may be fed now. An input whose messages wait behind slow calls of their keys
         has less room than others, or none."""
-        # Messages that wait would pile up behind a call that takes long.
-        free = self._free - self._waiting()
+        # Messages that wait would pile up behind a call that takes long. They wait for no limit.
+        free = self._free(self._waiting())
         for pool in self._pools.values():
             if start in pool.parked:
                 free = min(free, pool.most_in_flight - pool.parked[start])
@@ -84,18 +84,17 @@ class TaskCalls:
     @property
     def free(self) -> int:
         """How many more calls the fullest pool takes now of messages that operators emit."""
-        free = self._free
+        free = self._free(0)
         for pool in self._pools.values():
             parked = [number for start, number in pool.parked.items() if start not in self._inputs]
             free = min(free, pool.most_in_flight - max(parked, default=0)) if parked else free
         return max(0, free)
 
-    @property
-    def _free(self) -> int:
+    def _free(self, waiting: int) -> int:
         # A queue holds as many calls as may run.
         free = 1 << 30
         for pool in self._pools.values():
-            free = min(free, 2 * pool.most_in_flight - pool.outstanding)
+            free = min(free, 2 * pool.most_in_flight - pool.outstanding - waiting)
             allowance = pool.allowance
             if allowance is not None and allowance < free:
                 free = allowance

@@ -77,6 +77,8 @@ def test_a_limit_lets_less_be_taken_than_a_pool_has_room_for() -> None:
     limited.allowance = 3
     assert calls(Given(), limited).room("one") == calls(limited).free == 3
     assert calls(Given(19), limited).room("one") == 1
+    assert calls(limited, waiting=3).room("one") == 3  # what waits for its order takes nothing of the limit
+    assert calls(limited, waiting=18).room("one") == 2
     assert not calls(Given(), limited).held_up
     limited.held_up = True
     assert calls(Given(), limited).held_up
