@@ -250,7 +250,7 @@ class CallPool:
             if call.expired:
                 results, error = [], self._expired(call, error)
             if door is not None:
-                error = door.leave(call, results, error) or error
+                error = self._left(door, call, results, error)
             call.results, call.error = results, error
             # The traceback of an error refers to this frame: a reference cycle while `error` is set.
             failed, error = error is not None, None
@@ -264,6 +264,17 @@ class CallPool:
                 finish(call)
         # Not left to the done callback: a call may be submitted before that runs, and needs another worker.
         workers.discard(worker)
+
+    def _left(self, door: Door, call: Call, results: list[Any], error: Exception | None) -> Exception | None:
+        """The error of a call that has ended. One that has succeeded is not made again where a function of its limit
+        fails: it is paid."""
+        if (wrong := door.leave(call, results, error)) is None:
+            return error
+        call.tries = self._retry.attempts
+        try:
+            return wrong
+        finally:
+            del wrong  # its traceback refers to this frame
 
     async def _refuse(self, call: Call, error: Exception) -> None:
         """A call never may begin: fail it, and make no other attempt."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from ....dsl.error_policy import Retry
 from ....dsl.remote_table import Batch, Cache, RemoteTable
-from ..calls.admission import Admission
+from ..calls.admission import Admission, Ticket
 from ..calls.cancellation import AbandonedCalls, Expired, call_with_timeout, is_retried, too_late
 from ..calls.retry_pauses import pause_seconds
 from ..value_copies import own_copy
@@ -105,29 +105,33 @@ class RemoteCalls:
         while True:
             repeat += 1
             await self._rate.take(keys)
+            ticket = None if self._admission is None else await self._admission.enter(_asked(arguments))
             try:
-                return await self._made(fn, arguments)
+                result = await self._attempt(fn, arguments, ticket)
             except Exception as error:
                 if repeat >= self._retry.attempts or not is_retried(error, self._retry):
                     if isinstance(error, Expired):
                         raise too_late(round(1000 * self._timeout), repeat, self._retry.attempts) from None
                     raise
                 pause = pause_seconds(self._retry, repeat, error)
+            else:  # an error of the limit's functions does not make it again: it is paid
+                self._leave(ticket, arguments, result, failed=False)
+                return result
             await asyncio.sleep(pause)
 
-    async def _made(self, fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> Any:
+    async def _attempt(
+        self, fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], ticket: Ticket | None
+    ) -> Any:
         """The result of one attempt."""
-        admission, asked = self._admission, _asked(arguments)
-        if admission is None:
-            return await call_with_timeout(_awaited(fn, arguments), self._timeout, self._abandoned)
-        ticket = await admission.enter(asked)
         try:
-            result = await call_with_timeout(_awaited(fn, arguments), self._timeout, self._abandoned)
+            return await call_with_timeout(_awaited(fn, arguments), self._timeout, self._abandoned)
         except BaseException:
-            admission.leave(ticket, asked, None, failed=True)
+            self._leave(ticket, arguments, None, failed=True)
             raise
-        admission.leave(ticket, asked, result, failed=False)
-        return result
+
+    def _leave(self, ticket: Ticket | None, arguments: tuple[Any, ...], result: Any, *, failed: bool) -> None:
+        if self._admission is not None and ticket is not None:
+            self._admission.leave(ticket, _asked(arguments), result, failed=failed)
 
 
 def _asked(arguments: tuple[Any, ...]) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fluvial.dsl import Batch, Cache, Limit, Pipeline, RemoteTable, Retry
+from fluvial.dsl import Batch, BudgetExhausted, Cache, Limit, Pipeline, RemoteTable, Retry
 from fluvial.dsl.errors import MessageError
 from fluvial.dsl.operators.calls import limits_of
 from fluvial.runtime.kernel.calls.admission import Admission
@@ -397,6 +397,35 @@ def test_a_limit_counts_calls_with_repeats_and_not_what_the_cache_answers() -> N
     assert 58 <= third - second <= 62
     assert admission.meters["budget"].used_in_all == 4
     assert admission.begun == 3
+
+
+def _broken(*_: Any) -> float:
+    raise OSError("broken")
+
+
+@pytest.mark.parametrize("limit", [Limit("l", budget=9, cost=_broken), Limit("l", tokens=9, estimate=_broken)])
+def test_errors_of_a_limit_make_no_call_again(limit: Limit) -> None:
+    server = Server({"a": "A"})
+    remote, admission = _limited(limit, server, retry=Retry(attempts=3))
+    with pytest.raises(OSError, match="broken"):
+        done(lambda: remote.read("a"))
+    assert len(server.calls) == (limit.budget is not None)
+    assert admission.waiting == 0
+
+
+def test_an_exhausted_budget_is_no_error_that_is_retried() -> None:
+    server = Server({"a": "A"})
+    remote, admission = _limited(Limit("l", budget=1, when_exhausted="error"), server, retry=Retry(attempts=3))
+
+    async def work() -> None:
+        await remote.read("a")
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(BudgetExhausted):
+            await remote.read("b")
+        assert asyncio.get_running_loop().time() == began
+
+    done(work)
+    assert admission.begun == 1
 
 
 def test_a_limit_is_asked_about_keys_and_rows() -> None:
