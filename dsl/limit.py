@@ -44,7 +44,7 @@ class Limit:
         ...
     fluvial.dsl.errors.PipelineError: Limit 'model': calls=0
       at ...
-      expected: a number of calls above 0
+      expected: a number of calls, 1 or more
       to do: write such a number, or leave it out
     """
 
@@ -73,7 +73,9 @@ class Limit:
     ) -> None:
         """`per` is at least 1 ms. Raises PipelineError for arguments that make no limit."""
         what = f"Limit {name!r}"
-        for option, given, unit in (("calls", calls, "calls"), ("tokens", tokens, "tokens"), ("budget", budget, "")):
+        if calls is not None:  # less than one call in a span never begins; it is one in a longer span
+            number(f"{what}: calls", calls, "a number of calls, 1 or more", lambda value: 1 <= value < math.inf)
+        for option, given, unit in (("tokens", tokens, "tokens"), ("budget", budget, "")):
             if given is not None:
                 _above_zero(f"{what}: {option}", given, unit)
         one_of(f"{what}: when_exhausted", when_exhausted, get_args(WhenExhausted))

@@ -23,6 +23,7 @@ async def ask(value: str) -> list[str]:
     [
         ({}, "limits nothing"),
         ({"calls": 0}, "calls=0"),
+        ({"calls": 0.5}, r"calls=0.5\n(.|\n)*a number of calls, 1 or more"),
         ({"calls": float("inf")}, "calls=inf"),
         ({"calls": 1, "per": timedelta(0)}, "per is"),
         ({"tokens": 100}, "tokens= alone"),

@@ -67,10 +67,16 @@ class Admission:
         self._timer: asyncio.TimerHandle | None = None
 
     def divide(self, parts: int) -> None:
-        """Have an equal part of the limit, for good: so many processes use it without knowing each other."""
+        """Have an equal part of the limit, for good: so many processes use it without knowing each other. A part of
+        less than one call is one call in a longer span."""
+        if parts == self._parts:
+            return
         self._parts = parts
         for name, meter in self.meters.items():
             meter.most = self.most[name] / parts
+            if name == "calls" and meter.most < 1:
+                meter.stretch(self.per / meter.most)
+                meter.most = 1.0
 
     @property
     def exhausted(self) -> bool:
@@ -199,8 +205,9 @@ class Admission:
 
     @property
     def _all_is_used(self) -> bool:
-        """Whether the budget is exhausted in all processes, as far as this one knows."""
-        return self.exhausted and self.spent_by_all() >= self.most["budget"] * _ALL
+        """Whether the budget is exhausted in all processes, as far as this one knows, or an equal part of it, to
+        which no other process can add."""
+        return self.exhausted and self.spent_by_all() >= self.most["budget"] / self._parts * _ALL
 
     def spent_by_all(self) -> float:
         """How much of the budget is used in all processes."""
@@ -264,7 +271,8 @@ class Admission:
             )
 
     def _no_budget(self) -> BudgetExhausted:
-        return BudgetExhausted(f"the budget of limit {self.limit.name!r}, {self.most['budget']:g}, is exhausted")
+        each = f" in {self._parts} parts" if self._parts > 1 else ""
+        return BudgetExhausted(f"the budget of limit {self.limit.name!r}, {self.most['budget']:g}{each}, is exhausted")
 
 
 def _amount(given: Any, what: str) -> float:

@@ -35,6 +35,10 @@ class Meter:
         self._free_at = -math.inf
         self.used_in_all = 0.0
 
+    def stretch(self, per: float) -> None:
+        """Have a longer span, before anything is used."""
+        self.per, self._slot = per, per / SLOTS
+
     def used(self, now: float) -> float:
         """What was used in the last span, as far as it still counts."""
         if self.per == math.inf:

@@ -262,6 +262,46 @@ def test_a_commit_lets_through_what_the_budget_keeps_waiting() -> None:
     asyncio.run(flush())
 
 
+def test_an_error_of_a_limit_makes_no_call_again() -> None:
+    def cost(_value: Any, _results: Any) -> float:
+        raise OSError("broken")
+
+    service = Service()
+    limit = Limit("model", budget=9, cost=cost)
+    with PipelineDriver(_pipeline(service.one, limit, retry=Retry(attempts=3, on=(OSError,)))) as driver:
+        _send(driver, 1)
+        driver.advance(MINUTE)
+        assert len(service.asked) == 1
+        assert "broken" in _error(driver.dead_letters[0])
+
+
+def test_an_equal_part_of_a_budget_is_exhausted_for_itself() -> None:
+    admission, told = Admission(Limit("model", budget=10, when_exhausted="error")), list[str]()
+    admission.on_exhausted = told.append
+    admission.divide(5)
+
+    async def calls() -> None:
+        for _ in range(2):
+            admission.leave(await admission.enter(0), 0, [], failed=False)
+        assert admission.room() > 1000  # they fail, and are not kept waiting
+        with pytest.raises(BudgetExhausted, match="of limit 'model', 10 in 5 parts, is exhausted"):
+            await asyncio.wait_for(admission.enter(0), 60)
+
+    asyncio.run(calls())
+    assert len(told) == 1
+
+
+def test_a_part_of_less_than_a_call_is_one_call_in_a_longer_span() -> None:
+    admission = Admission(Limit("service", calls=4, per=MINUTE))
+    admission.divide(8)
+    meter = admission.meters["calls"]
+    assert (meter.most, meter.per) == (1, 120)
+    meter.take(0.0, 1)
+    assert 115 < meter.wait(0.0, 1) < 125
+    admission.divide(8)  # as each pass on Spark does
+    assert meter.wait(0.0, 1) > 115
+
+
 def test_an_exhausted_budget_is_told_once() -> None:
     admission, told = Admission(Limit("model", budget=1)), list[str]()
     admission.on_exhausted = told.append
