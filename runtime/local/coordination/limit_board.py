@@ -15,7 +15,7 @@ SILENCE_SECONDS = 0.4
 _GROWTH = 1.25
 """How much more than it has used a container wants that no call waits in, to begin at once when more come."""
 _SPARE = 0.02
-"""The share of a limit that it wants besides."""
+"""The share of a limit, or of what is left of a budget, that it wants besides."""
 _LITTLE = 0.1
 """A grant of less than this share of what is held is used at once: others have used so much less lately."""
 _REMEMBERED = 100
@@ -197,5 +197,6 @@ class LimitBoard:
         if meter.per != math.inf:
             return most if needs is not None else min(most, _GROWTH * used + _SPARE * most)
         in_a_beat, self._spent[key] = used - self._spent.get(key, 0.0), used
-        ahead = max(in_a_beat * _SPENDING_SECONDS / BEAT_SECONDS, 2 * (needs or 0.0), _SPARE * most)
+        left = max(0.0, most - self.ledger.spent.get(key, 0.0))
+        ahead = max(in_a_beat * _SPENDING_SECONDS / BEAT_SECONDS, 2 * (needs or 0.0), _SPARE * left)
         return min(most, used + ahead)

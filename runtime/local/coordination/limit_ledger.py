@@ -18,7 +18,8 @@ LEASE_SECONDS = 1.0
 EXPIRY_SECONDS = 1.1
 """After so long without a report of it what a container holds is nobody's: longer than a lease, since clocks differ."""
 _WORTH = 0.02
-"""A part that is smaller than this share of a limit is not moved from one container to another."""
+"""A part that is smaller than this share of a limit, or of what is left of a budget, is not moved from one container to
+another."""
 _LONGEST_TURN = 60.0
 """Seconds after which another container is the first to have what it needs, at the latest."""
 _HALVINGS = 60
@@ -97,6 +98,7 @@ class LimitLedger:
         self._expired: set[str] = set()
         self._ghosts: dict[str, dict[int, float]] = {amount: {} for amount in amounts}
         self._granted_ghosts = self._ghosts
+        self._last: LimitGrant | None = None
 
     @property
     def containers(self) -> list[int]:
@@ -128,7 +130,9 @@ class LimitLedger:
         later = grant.term > self.term
         if grant.run != self._run or not (later or (grant.term == self.term and grant.leader == self.leader)):
             return False
-        self.term, self.leader = grant.term, grant.leader
+        if grant == self._last:  # it has arrived twice: the next one has heard later reports, of the leader at least
+            return False
+        self.term, self.leader, self._last = grant.term, grant.leader, grant
         for holder in grant.expired:
             self._holders.pop(holder, None)
             self._expired.add(holder)
@@ -186,10 +190,13 @@ class LimitLedger:
         turn = int(now / min(max(per, LEASE_SECONDS), _LONGEST_TURN))
         wanted = {id: (part.wants, part.needs) for id, part in parts.items()}
         free = most - taken - math.fsum(part.capacity for part in parts.values())
+        spent = taken + math.fsum(part.used for part in parts.values()) if per == math.inf else 0.0
+        # Of a budget ever less, or what idle containers hold of it would never be used.
+        worth = _WORTH * max(0.0, most - spent)
         found: dict[str, tuple[float, float]] = {}
         for id, share in fair_shares(most - taken, wanted, turn).items():
             has = parts[id].capacity
-            target = has if 0 < has - share <= _WORTH * most else share
+            target = has if 0 < has - share <= worth else share
             given = max(0.0, min(free, target - has))
             free -= given
             found[id] = target, given

@@ -184,6 +184,12 @@ def test_a_budget_is_passed_by_one_call_of_each_container_at_most_and_survives_t
     assert all(one.limited.spent >= 299 for one in run.containers if not one.dead)
 
 
+def test_idle_containers_keep_nothing_of_a_budget_that_others_spend() -> None:
+    run = Run(8, [40.0, 0.0, 0.0], {"budget": 300.0}, 1.0, size=1.0)
+    run.until(30.0)
+    assert 298 <= run.in_all(0, 30) <= 300
+
+
 FATES = st.lists(
     st.tuples(st.floats(1, 12), st.integers(0, 3), st.sampled_from(["dies", "stands", "again", "idles", "wants"])),
     max_size=8,

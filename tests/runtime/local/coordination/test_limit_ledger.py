@@ -63,6 +63,19 @@ def test_what_is_granted_is_known_before_it_is_reported() -> None:
     assert ledger.grant(0.6).more["a"]["model/calls"] == 40.0
 
 
+def test_a_grant_that_arrives_twice_counts_once() -> None:
+    ledger = _ledger()
+    ledger.hear(_report(1, 0, 0, 0), 0.0)
+    ledger.follow(ledger.claim("leader"), 0.0)
+    grant = ledger.grant(0.1)
+    assert ledger.follow(grant, 0.2)
+    assert not ledger.follow(grant, 0.3)
+    ledger.hear(_report(2, 100, 60, 100), 0.4)
+    ledger.hear(_report(1, 0, 0, 0, "b"), 0.4)
+    ledger.hear(_report(3, 60, 60, 100), 0.5)
+    assert ledger.grant(0.6).more["b"]["model/calls"] == 40.0
+
+
 def test_what_the_dead_have_used_counts_on_and_a_budget_for_good() -> None:
     ledger = _ledger()
     ledger.hear(_report(1, 0, 0, 0), 0.0)
