@@ -117,7 +117,12 @@ class Admission:
         ready: asyncio.Future[Ticket] = loop.create_future()
         self._waiting.append((tokens, now, ready))
         self.pump()
-        return await ready
+        try:
+            return await ready
+        except asyncio.CancelledError:
+            if ready.done() and not ready.cancelled() and ready.exception() is None:
+                self.give_back(ready.result())
+            raise
 
     def leave(self, ticket: Ticket, value: Any, results: Any, *, failed: bool) -> None:
         """A call has ended: settle what it has used. One that has `failed` has cost nothing, and has used the tokens

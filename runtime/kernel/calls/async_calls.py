@@ -372,10 +372,10 @@ class CallPool:
         self._queues.clear()
         self._deadlines.cancel()
         self._abandoned.cancel()
-        if self._door is not None:
-            self._door.close()
         for worker in tuple(self._workers):
             worker.cancel()
+        if self._door is not None:  # behind that: it would let calls of this pool begin
+            self._door.close()
         self.in_flight = 0
 
 

@@ -32,21 +32,29 @@ class Circuit:
         """Whether calls are left off, but for one that tries."""
         return self._open_until > -math.inf
 
-    async def enter(self) -> bool:
-        """Wait until a call may pass: while the circuit is closed, or to try. Returns whether it is to try."""
+    async def rested(self) -> None:
+        """Wait until a call may pass, as far as is known: while the circuit is closed, or to try."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # what waited in an earlier event loop, or tried there, has ended with it
             self._loop, self._timer, self._tries = loop, None, False
             self._waiting.clear()
-        while self.open:
-            if not self._tries and loop.time() >= self._open_until:
-                self._tries = True
-                return True
+        while self._rests(loop):
             ready: asyncio.Future[None] = loop.create_future()
             self._waiting.append(ready)
             self._set_timer()
             await ready
-        return False
+
+    def passes(self) -> bool | None:
+        """Let a call pass that has waited until it may: whether it is to try; None where another one tries."""
+        if not self.open:
+            return False
+        if self._loop is None or self._rests(self._loop):
+            return None
+        self._tries = True
+        return True
+
+    def _rests(self, loop: asyncio.AbstractEventLoop) -> bool:
+        return self.open and (self._tries or loop.time() < self._open_until)
 
     def leave(self, error: BaseException | None, *, tried: bool, given_up: bool = False) -> None:
         """A call that has passed has ended, or was `given_up` in between, which tells nothing of the service."""
@@ -87,10 +95,8 @@ class Circuit:
         self._wake()
 
     def _wake(self) -> None:
-        """Let those that wait look again: all, or the first that still waits if one is to try."""
+        """Let all that wait look again. Not the first alone: it may wait for a limit, or be cancelled."""
         while self._waiting:
             ready = self._waiting.popleft()
             if not ready.done():
                 ready.set_result(None)
-                if self.open:
-                    return

@@ -70,16 +70,14 @@ class Door:
     async def _entered(self, value: Any) -> tuple[Ticket | None, bool]:
         circuit, admission = self._circuit, self._admission
         while True:
-            tries = circuit is not None and await circuit.enter()
-            try:
-                ticket = None if admission is None else await admission.enter(value)
-            except BaseException:
-                if circuit is not None:
-                    circuit.leave(None, tried=tries, given_up=True)
-                raise
-            if circuit is None or tries or not circuit.open:
+            if circuit is not None:
+                await circuit.rested()
+            # A call that waits for its limit does not try yet: it would hold all others back.
+            ticket = None if admission is None else await admission.enter(value)
+            tries = False if circuit is None else circuit.passes()
+            if tries is not None:
                 return ticket, tries
-            if admission is not None and ticket is not None:  # it has opened while the call waited for the limit
+            if admission is not None and ticket is not None:  # calls rest again, or another one tries
                 admission.give_back(ticket)
 
     def leave(self, call: Call, results: Any, error: BaseException | None) -> Exception | None:

@@ -246,6 +246,43 @@ def test_a_pool_that_is_cancelled_leaves_nothing_behind() -> None:
     assert admission.meters["budget"].used_in_all == 0
 
 
+def test_a_call_that_is_cancelled_as_it_may_begin_gives_back_what_it_took() -> None:
+    admission = Admission(Limit("model", budget=9, cost=lambda _value, _results: 1))
+
+    async def cancel() -> None:
+        ticket = await admission.enter(0)
+        waits = asyncio.get_running_loop().create_task(admission.enter(0))
+        await asyncio.sleep(0)
+        admission.leave(ticket, 0, (), failed=True)
+        waits.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        await asyncio.wait_for(admission.enter(0), 60)
+
+    asyncio.run(cancel())
+    assert admission.begun == 2
+
+
+def test_a_pool_that_is_cancelled_begins_no_other_call() -> None:
+    service = Service()
+    limit = Limit("model", budget=9, cost=lambda _value, _results: 1)
+    admission = Admission(limit)
+    operator = _pipeline(service.one, limit).operator("ask")
+    call = AsyncCall(fn=service.one, max_in_flight=5, order="none", timeout=1000, retry=None, limit=limit)
+
+    async def cancel() -> None:
+        pool = CallPool(operator, call, lambda _: None, door=Door(admission))
+        for number in range(3):
+            pool.submit(Call(None, number, None))
+        await asyncio.sleep(0.01)
+        pool.cancel()
+        assert admission.begun == 1  # calls are made one by one until one has ended
+        await asyncio.wait_for(admission.enter(0), 60)
+
+    asyncio.run(cancel())
+    assert len(service.asked) == 1
+
+
 def test_a_commit_lets_through_what_the_budget_keeps_waiting() -> None:
     admission = Admission(Limit("model", budget=1))
 

@@ -9,7 +9,10 @@ import pytest
 from fluvial.dsl import Breaker, Limit, Pipeline, PipelineError, Retry, dead_letter
 from fluvial.dsl.breaker import checked_breaker
 from fluvial.dsl.operators.calls import breakers_of
+from fluvial.runtime.kernel.calls.admission import Admission
+from fluvial.runtime.kernel.calls.call import Call
 from fluvial.runtime.kernel.calls.circuit import Circuit
+from fluvial.runtime.kernel.calls.door import Door
 from fluvial.runtime.testing import PipelineDriver
 
 SECOND = timedelta(seconds=1)
@@ -95,9 +98,16 @@ def test_a_limit_and_a_breaker_go_together() -> None:
         assert len(_answers(driver)) + len(driver.dead_letters) == 6
 
 
+async def _enter(circuit: Circuit) -> bool:
+    while (tries := circuit.passes()) is None:
+        await circuit.rested()
+    return tries
+
+
 async def _fail(circuit: Circuit, times: int) -> None:
+    await circuit.rested()
     for _ in range(times):
-        circuit.leave(OSError("down"), tried=await circuit.enter())
+        circuit.leave(OSError("down"), tried=await _enter(circuit))
 
 
 def test_a_call_that_is_given_up_lets_another_try() -> None:
@@ -106,10 +116,10 @@ def test_a_call_that_is_given_up_lets_another_try() -> None:
     async def main() -> None:
         await _fail(circuit, 1)
         assert circuit.room(0) == 0
-        tried = await circuit.enter()
+        tried = await _enter(circuit)
         assert tried
         assert circuit.room(0) == 0  # one tries
-        waits = asyncio.get_running_loop().create_task(circuit.enter())
+        waits = asyncio.get_running_loop().create_task(_enter(circuit))
         await asyncio.sleep(0)
         circuit.leave(None, tried=tried, given_up=True)
         assert await waits
@@ -120,20 +130,71 @@ def test_a_call_that_is_given_up_lets_another_try() -> None:
     asyncio.run(main())
 
 
+def test_a_call_that_is_cancelled_as_it_may_pass_lets_another_pass() -> None:
+    circuit = Circuit(Breaker("service", failures=1, rest=timedelta(milliseconds=1)))
+
+    async def main() -> None:
+        await _fail(circuit, 1)
+        assert await _enter(circuit)
+        waits = [asyncio.get_running_loop().create_task(_enter(circuit)) for _ in range(2)]
+        await asyncio.sleep(0)
+        circuit.leave(None, tried=True, given_up=True)
+        waits[0].cancel()
+        assert await asyncio.wait_for(waits[1], 60)
+
+    asyncio.run(main())
+
+
+def test_a_call_that_waits_for_its_limit_holds_no_other_back() -> None:
+    circuit = Circuit(Breaker("service", failures=1, rest=timedelta(milliseconds=1)))
+    admission = Admission(Limit("slow", calls=1, per=timedelta(hours=1)))
+    limited, free = Door(admission, circuit), Door(None, circuit)
+
+    async def main() -> None:
+        await _fail(circuit, 1)
+        await admission.enter(0)  # that is all of the limit
+        waits = asyncio.get_running_loop().create_task(limited.enter(Call(None, 0, None)))
+        while not admission.waiting:
+            await asyncio.sleep(0.001)
+        call = Call(None, 1, None)
+        assert await asyncio.wait_for(free.enter(call), 60) is None
+        free.leave(call, [1], None)
+        assert not circuit.open
+        waits.cancel()
+
+    asyncio.run(main())
+
+
+def test_a_call_that_finds_another_trying_gives_its_part_of_the_limit_back() -> None:
+    circuit = Circuit(Breaker("service", failures=1, rest=timedelta(milliseconds=1)))
+    admission = Admission(Limit("service", calls=1000))
+    door, calls = Door(admission, circuit), [Call(None, number, None) for number in range(2)]
+
+    async def main() -> None:
+        await _fail(circuit, 1)
+        entered = [asyncio.get_running_loop().create_task(door.enter(call)) for call in calls]
+        await asyncio.wait(entered, return_when=asyncio.FIRST_COMPLETED)
+        assert admission.begun == 1
+        door.leave(calls[0], [1], None)
+        assert await asyncio.wait_for(entered[1], 60) is None
+
+    asyncio.run(main())
+
+
 def test_what_waits_in_a_loop_that_has_ended_is_forgotten() -> None:
     circuit = Circuit(Breaker("service", failures=1, rest=timedelta(milliseconds=1)))
 
     async def leave_behind() -> None:
         await _fail(circuit, 1)
-        await circuit.enter()
-        asyncio.get_running_loop().create_task(circuit.enter())
+        await _enter(circuit)
+        asyncio.get_running_loop().create_task(_enter(circuit))
         await asyncio.sleep(0)
 
     asyncio.run(leave_behind())
     assert circuit.room(1) == 0
 
     async def again() -> bool:
-        return await circuit.enter()
+        return await _enter(circuit)
 
     assert asyncio.run(again())
 
