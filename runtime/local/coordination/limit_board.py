@@ -75,9 +75,7 @@ class LimitBoard:
     ) -> None:
         self._run, self._container, self._new_id = run, container, new_id
         self._limits = {limit.name: limit for limit in limits}
-        self.ledger = LimitLedger(run, read_amounts((one.name, one.most, one.per) for one in limits))
-        self._process, self._holder = new_id(), new_id()
-        self._began = self._granted_at = now
+        self._amounts = read_amounts((one.name, one.most, one.per) for one in limits)
         self._number = 0
         self._sent: dict[int, float] = {}
         self._lease_ends = -math.inf
@@ -86,6 +84,13 @@ class LimitBoard:
         self._granted: dict[str, float] = {}
         self._before: dict[str, float] = {}
         self._spent: dict[str, float] = {}
+        self.begin(now)
+
+    def begin(self, now: float) -> None:
+        """Know of no record, and hold nothing: a container starts, or has missed records."""
+        self.ledger = LimitLedger(self._run, self._amounts)
+        self._process = self._new_id()
+        self._began = self._granted_at = now
         self._written: LimitGrant | None = None
         self._begin_lease()
 

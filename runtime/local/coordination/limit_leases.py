@@ -55,6 +55,7 @@ class LimitLeases:
         self._system, self._stream, self._board, self._granted = system, limits(pipeline), board, granted
         self._machine = machine
         self._clients: _StreamEnds | None = None
+        self._next: int | None = None
         self._failing = False
         self._stop = Event()
         self._thread = Thread(target=self._run, name="fluvial-limits", daemon=True)
@@ -107,15 +108,22 @@ class LimitLeases:
             for _, value, _, _ in batch.records:
                 with suppress(DecodeError):  # something else has written to the stream
                     self._board.read(_decode(value or b""), self._machine.clock())
+            self._next = batch.next_offset
             self._granted()
         return bool(batches)
 
     def _open(self) -> _StreamEnds:
-        """Begin to read at the end of the stream, which is made where there is none."""
+        """Begin to read at the end of the stream, which is made where there is none, and after an error where reading
+        ended: who misses a grant knows neither what others hold nor who leads."""
         admin = self._system.admin()
         admin.create(self._stream, 1, "heartbeats")
-        end, consumer = admin.ends(self._stream)[0], self._system.consumer()
-        consumer.assign({(self._stream, 0): end})
+        start, end, known = admin.starts(self._stream)[0], admin.ends(self._stream)[0], self._next
+        if known is not None and not start <= known <= end:  # these records are gone
+            known = None
+            self._board.begin(self._machine.clock())
+        self._next = end if known is None else known
+        consumer = self._system.consumer()
+        consumer.assign({(self._stream, 0): self._next})
         self._clients = _StreamEnds(consumer, self._system.record_producer(once=False, streams=[self._stream]))
         return self._clients
 

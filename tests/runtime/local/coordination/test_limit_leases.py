@@ -102,6 +102,23 @@ def test_errors_are_told_once_and_leases_lapse_until_they_are_over(
     assert sharing.shares() == [40, 40]
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_container_whose_clients_failed_takes_part_again(gone: bool) -> None:
+    sharing = Sharing(3)
+    sharing.turns(3)
+    leader, second, _ = sharing.leases
+    assert leader._board.leads
+    second._part_with_clients()
+    del sharing.leases[:2]
+    sharing.turns(3)  # another leads meanwhile
+    if gone:
+        second._next = 1 << 20
+    sharing.leases.append(second)
+    sharing.turns(20)
+    assert sharing.shares()[1:] == [40, 40]
+    assert sum(leases._board.leads for leases in sharing.leases) == 1
+
+
 def test_what_else_is_written_to_the_stream_is_passed_over() -> None:
     sharing = Sharing(1)
     sharing.turns(1)
