@@ -265,7 +265,7 @@ def test_an_init_that_fails_is_told_with_its_line() -> None:
 
     with pytest.raises(MessageError) as raised:
         PipelineDriver(doing(act, Hooked))
-    assert f"task x: init failed: ValueError: no\n  at {__file__.split('/work/')[-1]}"[:36] in str(raised.value)
+    assert "task x: init failed: ValueError: no\n  at " in str(raised.value)
 
 
 def test_a_close_that_fails_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
