@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from datetime import timedelta
 from threading import Lock
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, overload
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from .errors import PipelineError, UsageError
 from .functions import check_call, is_asynchronous
 from .keyed_state import HoldsStates
 from .operators.calls import MOST_IN_FLIGHT, TIMEOUT
-from .processor import Tag
-from .stream_task import Envelope, TaskCoordinator
+from .stream_task import Collector, Envelope, TaskCoordinator
 from .validation import at_least_one, explain, millis, require
 
 T = TypeVar("T")
@@ -20,21 +19,13 @@ U = TypeVar("U")
 U_contra = TypeVar("U_contra", contravariant=True)
 
 
-class AsyncCollector(Protocol[U_contra]):
-    """Where an asynchronous stream task puts what comes of a message. Nothing of it counts before its call has ended,
-    and nothing if the message fails.
+class AsyncCollector(Collector[U_contra], Protocol[U_contra]):
+    """Where an asynchronous stream task puts what comes of a message: a collector that also changes state. Nothing
+    counts before the call has ended, and nothing if the message fails.
 
     >>> async def shout(envelope: Envelope[str, str], collector: AsyncCollector[str]) -> None:
     ...     collector.send(envelope.value.upper())
     """
-
-    @overload
-    def send(self, value: U_contra, /) -> None: ...
-    @overload
-    def send(self, value: T, /, *, to: Tag[T]) -> None: ...
-    def send(self, value: Any, /, *, to: Tag[Any] | None = None) -> None:
-        """Emit a value, as the collector of a `StreamTask` does."""
-        ...
 
     def apply(self, change: Callable[..., None], /, *arguments: Any) -> None:
         """Call `change(*arguments)` as the message counts: there, and only there, states are at hand."""

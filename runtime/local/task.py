@@ -245,7 +245,8 @@ class LocalTask:
     def end_inputs(self, ends: Mapping[StreamPartition, int], *, drained: bool = False) -> bool:
         """End each input whose messages up to the run's end offset have landed, where the run was `drained` as one that
         was told to. Returns whether an input ended."""
-        moved, left, self._work.drained[0] = False, self.view.open_inputs, drained or self._run.ends_by_drain
+        moved, left = False, self.view.open_inputs
+        self._work.drained[0] |= drained
         if self.program.asynchronous and self.queues.are_read(left, ends):
             self._work.calls.flush()
         for name in left if not self._work.joined.stale else ():

@@ -32,7 +32,7 @@ def due_requests(requests: RunRequests, queues: InputQueues) -> list[RunRequest]
 
 
 def _has_landed(request: RunRequest, queues: InputQueues) -> bool:
-    """Whether a request counts, be there messages behind or not: one that no message has made always does."""
+    """Whether a request counts, also where messages wait behind its own: one that no message has made always does."""
     stream, partition, offset = request.place
     own = [queue for queue in queues if (queue.stream, queue.partition) == (stream, partition)]
     return offset is None or all(queue.has_passed(offset + 1) for queue in own)

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import Literal
 
-from .contract import RecordBatch, System
+from .contract import Consumer, RecordBatch, StreamPartition, System
 
 StreamEnd = Literal["stopped", "end"]
 """Where the reading of a stream stops: when it is stopped, or at the stream's present end."""
@@ -13,19 +13,25 @@ MOST_RECORDS = 10_000
 """The most records that are read at once."""
 
 
+def read_between(
+    consumer: Consumer, place: StreamPartition, start: int, end: int
+) -> Generator[RecordBatch, None, None]:
+    """The records of a partition between two offsets. The consumer is assigned to it alone."""
+    if start < end:
+        consumer.assign({place: start})
+    while start < end:
+        for batch in consumer.poll(1.0):
+            yield batch.before(end)
+            start = batch.next_offset
+
+
 def read_to_ends(
     system: System, stream: str, starts: Sequence[int], ends: Sequence[int], *, max_records: int = MOST_RECORDS
 ) -> Generator[RecordBatch, None, None]:
     """The records between two offsets of each partition, one partition after the other."""
     with closing(system.consumer(max_records=max_records)) as consumer:
         for partition, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            offset = start
-            if offset < end:
-                consumer.assign({(stream, partition): offset})
-            while offset < end:
-                for batch in consumer.poll(1.0):
-                    yield batch.before(end)
-                    offset = batch.next_offset
+            yield from read_between(consumer, (stream, partition), start, end)
 
 
 def follow(system: System, stream: str, starts: Sequence[int]) -> Generator[RecordBatch, None, None]:

@@ -113,6 +113,7 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/runtime/kernel/calls/test_admission.py",
         "tests/runtime/kernel/calls/test_circuit.py",
     ),
+    "runtime/kernel/calls/message_origin.py": ("tests/runtime/kernel/calls/test_call_journal.py",),
     "runtime/kernel/calls/call.py": ("tests/runtime/kernel/calls/test_async_calls.py",),
     "runtime/kernel/calls/pools.py": ("tests/operators/test_batched_calls.py",),
     "runtime/kernel/compiler/graph_builder.py": (
@@ -150,6 +151,10 @@ BEHAVIOUR_TESTS: Rows = {
     ),
     "runtime/autosize/run_load.py": ("tests/runtime/autosize/test_task_needs.py",),
     "runtime/local/coordination/late_place.py": ("tests/conformance/test_drain_cases.py",),
+    "runtime/local/coordination/stream_clients.py": (
+        "tests/runtime/local/coordination/test_limit_leases.py",
+        "tests/runtime/local/handover/test_heartbeats.py",
+    ),
     "runtime/local/coordination/run_ends.py": ("tests/conformance/test_drain_cases.py",),
     "runtime/local/handover/run_drain.py": (
         "tests/conformance/test_drain_cases.py",

@@ -10,17 +10,16 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from ....dsl.errors import SystemProblem
-from ....dsl.message import Pane
 from ....dsl.serde import Serde
 from ....dsl.validation import explain
 from .call import Call
 from .in_flight import InFlightMessage
+from .message_origin import RecordOrigin, origin_of
 from .ordered_queues import OrderedQueues
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _as_they_lie = msgspec.msgpack.Encoder().encode
-_results = _as_they_lie
 _kept = msgspec.msgpack.Decoder(list[bytes | None]).decode
 
 
@@ -66,22 +65,17 @@ def call_names(
     inputs: Collection[str], windows: Collection[str], run: str | None
 ) -> Callable[[InFlightMessage, Call], bytes | None]:
     """A function that names the calls for messages of these inputs, and for on-time panes of these windows, in bytes
-    that are the same after a crash; None for other messages. `run` is as in `origins`. The function raises what the
+    that are the same after a crash; None for other messages. `run` is as in `origin_of`. The function raises what the
     encoder does where the argument of a call, or the key of its pane, cannot be encoded."""
 
     def name(message: InFlightMessage, call: Call) -> bytes | None:
-        where = message.where
-        if len(where) == 2 and message.queue.start in inputs:
-            batch, index = where
-            offset, argument = batch.offsets[index], _digest(call.value)
-            return _encode(MessageName(batch.stream, batch.partition, offset, argument, call.path))
-        if len(where) == 4 and where[0] in windows:
-            window, key, pane, _ = where
-            fired_in = run if message.at_end else ""
-            if isinstance(pane, Pane) and pane.kind == "on_time" and fired_in is not None:
-                times, argument = pane.window, _digest(call.value)
-                return _encode(PaneName(window, _digest(key), times.start, times.end, fired_in, argument, call.path))
-        return None
+        origin = origin_of(message, inputs, windows, run)
+        if origin is None:
+            return None
+        argument = _digest(call.value)
+        if isinstance(origin, RecordOrigin):
+            return _encode(MessageName(*origin, argument, call.path))
+        return _encode(PaneName(*origin._replace(key=_digest(origin.key)), argument, call.path))
 
     return name
 
@@ -146,7 +140,7 @@ class CallJournal:
         if call.name is None:
             return
         try:
-            data = _results([None if one is None else self._serde.encode(one) for one in call.results])
+            data = _as_they_lie([None if one is None else self._serde.encode(one) for one in call.results])
         except Exception as error:
             wrong = f"{self._label}: a result cannot be kept in the journal: {type(error).__name__}: {error}"
             expected, remedy = f"results of {self._serde.name}", "return these, or pass result= with their type"

@@ -6,10 +6,10 @@ from contextvars import ContextVar
 from typing import Any
 
 from ....dsl.errors import UsageError
-from ....dsl.message import Pane
 from ....dsl.validation import explain
 from .call import Call
 from .in_flight import InFlightMessage
+from .message_origin import origin_of
 
 KeysOfCall = Callable[[], Sequence[str]]
 """Returns the keys of the call that this code runs in, one for each of its messages."""
@@ -116,20 +116,13 @@ def origins(
     """A function that names a message in front of an operator: the same after a crash, and as no other message.
 
     `operator` has the names of its pipeline and its own. `sources` are the inputs whose partitions and offsets stay,
-    `windows` the operators that emit panes. A window that the end of input fires may fire again in the next run: `run`
-    is this one, empty if no window does, None if its name is not known. The function raises UsageError for other
+    `windows` the operators that emit panes; `run` is as in `origin_of`. The function raises UsageError for other
     messages."""
 
     def origin(message: InFlightMessage) -> str:
-        where = message.where
-        if len(where) == 2 and message.queue.start in sources:
-            batch, index = where
-            return repr((operator, batch.stream, batch.partition, batch.offsets[index]))
-        if len(where) == 4 and where[0] in windows:
-            window, key, pane, _ = where
-            fired_in = run if message.at_end else ""
-            if isinstance(pane, Pane) and pane.kind == "on_time" and fired_in is not None:
-                return repr((operator, window, key, pane.window.start, pane.window.end, fired_in))
+        found = origin_of(message, sources, windows, run)
+        if found is not None:
+            return repr((operator, *found))
         wrong = f"call_key() for a message of {message.queue.start}"
         expected = "one of a source that is read by the same stage, or an on-time pane of a window there"
         raise UsageError(explain(wrong, expected, "give the messages an id of your own before, and use that"))

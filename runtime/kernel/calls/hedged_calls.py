@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any
 
 from .call_keys import offer_keys, present_keys
@@ -23,13 +23,15 @@ class HedgedCalls:
 
     async def __call__(self, value: Any) -> Any:
         """Make a call, and perhaps a second one."""
-        first = self._begun(value)
-        tasks = [first]
+        # Each call has a context of its own, and the keys of the one that it is made for.
+        context = copy_context()
+        context.run(offer_keys, present_keys())
+        tasks = [self._begun(value, context.copy())]
         try:
             done, _ = await asyncio.wait(tasks, timeout=self._delay)
             if not done and len(self._left) < self._most:
                 self.count += 1
-                tasks.append(self._begun(value))
+                tasks.append(self._begun(value, context.copy()))
             return await self._first_result(tasks)
         finally:
             for task in tasks:
@@ -38,12 +40,9 @@ class HedgedCalls:
                     self._left.add(task)
                     task.add_done_callback(self._ended)
             # An error's traceback refers to this frame, and a task to its error.
-            del first, tasks
+            del tasks
 
-    def _begun(self, value: Any) -> "asyncio.Task[Any]":
-        # Each call has a context of its own, and the keys of the one that it is made for.
-        context = copy_context()
-        context.run(offer_keys, present_keys())
+    def _begun(self, value: Any, context: Context) -> "asyncio.Task[Any]":
         return asyncio.get_running_loop().create_task(self._awaited(value), context=context)
 
     async def _awaited(self, value: Any) -> Any:

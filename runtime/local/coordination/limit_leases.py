@@ -2,8 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from threading import Event, Thread
 
 from msgspec import DecodeError, json
@@ -13,10 +12,11 @@ from ....planner.plan import Plan
 from ....planner.stream_names import limits
 from ...kernel.calls.admission import Admission
 from ...process.machine import THIS_MACHINE, Machine
-from ...systems.contract import Consumer, ProducingSystem, RecordProducer, System
+from ...systems.contract import ProducingSystem, System
 from .limit_board import BEAT_SECONDS, LimitBoard
 from .limit_ledger import LimitGrant, LimitReport
 from .membership import Membership
+from .stream_clients import StreamClients
 
 POLL_SECONDS = 0.02
 """How long the thread waits for records at a time, at most: so much later than it could it hears of a grant."""
@@ -25,18 +25,6 @@ CLOSE_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
 _decode = json.Decoder(LimitReport | LimitGrant).decode
-
-
-@dataclass(frozen=True, slots=True)
-class _StreamEnds:
-    """The clients of the stream."""
-
-    consumer: Consumer
-    producer: RecordProducer
-
-    def close(self) -> None:
-        with closing(self.consumer), closing(self.producer):
-            pass
 
 
 class LimitLeases:
@@ -54,7 +42,7 @@ class LimitLeases:
     ) -> None:
         self._system, self._stream, self._board, self._granted = system, limits(pipeline), board, granted
         self._machine = machine
-        self._clients: _StreamEnds | None = None
+        self._clients: StreamClients | None = None
         self._next: int | None = None
         self._failing = False
         self._stop = Event()
@@ -101,7 +89,7 @@ class LimitLeases:
             if not self._read(clients, max(0.0, min(left, POLL_SECONDS))) and left <= 0:
                 return
 
-    def _read(self, clients: _StreamEnds, seconds: float) -> bool:
+    def _read(self, clients: StreamClients, seconds: float) -> bool:
         """Read what comes within so many seconds. Returns whether anything has."""
         batches = clients.consumer.poll(seconds)
         for batch in batches:
@@ -112,7 +100,7 @@ class LimitLeases:
             self._granted()
         return bool(batches)
 
-    def _open(self) -> _StreamEnds:
+    def _open(self) -> StreamClients:
         """Begin to read at the end of the stream, which is made where there is none, and after an error where reading
         ended: who misses a grant knows neither what others hold nor who leads."""
         admin = self._system.admin()
@@ -122,9 +110,7 @@ class LimitLeases:
             known = None
             self._board.begin(self._machine.clock())
         self._next = end if known is None else known
-        consumer = self._system.consumer()
-        consumer.assign({(self._stream, 0): self._next})
-        self._clients = _StreamEnds(consumer, self._system.record_producer(once=False, streams=[self._stream]))
+        self._clients = StreamClients.open(self._system, self._stream, self._next)
         return self._clients
 
     def _part_with_clients(self) -> None:

@@ -12,7 +12,8 @@ from msgspec import DecodeError, Struct, json, structs
 from ....dsl.message import Record
 from ....planner.stream_names import heartbeats
 from ...process.machine import THIS_MACHINE, Machine
-from ...systems.contract import Consumer, ProducingSystem, RecordProducer
+from ...systems.contract import ProducingSystem
+from ..coordination.stream_clients import StreamClients
 
 BEATS = 5
 """Heartbeats in the time after which a container is taken for dead. As often it is looked for those of others."""
@@ -41,16 +42,6 @@ class Silence:
 
     incarnation: str
     since: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Clients:
-    consumer: Consumer
-    producer: RecordProducer
-
-    def close(self) -> None:
-        with closing(self.consumer), closing(self.producer):
-            pass
 
 
 _decode = json.Decoder(Heartbeat).decode
@@ -89,7 +80,7 @@ class Heartbeats:
         self._echo, self._opened = float("-inf"), float("-inf")
         self._failing = False
         self._stop = Event()
-        self._clients: _Clients | None = None
+        self._clients: StreamClients | None = None
         self._open()
         self._read_history()
         self._thread = Thread(target=self._run, name="fluvial-heartbeats", daemon=True)
@@ -186,15 +177,13 @@ class Heartbeats:
         self._send(clients, structs.replace(self._own, lacks=lacks) if lacks else self._own)
         self._read(clients, seconds)
 
-    def _open(self) -> _Clients:
+    def _open(self) -> StreamClients:
         """Begin to read at the end of the stream, which is made where there is none."""
         admin = self._system.admin()
         admin.create(self._stream, 1, "heartbeats")
-        end, consumer = admin.ends(self._stream)[0], self._system.consumer()
-        consumer.assign({(self._stream, 0): end})
-        producer = self._system.record_producer(once=False, streams=[self._stream])
-        self._clients, self._opened = _Clients(consumer, producer), self._machine.clock()
-        return self._clients
+        clients = StreamClients.open(self._system, self._stream, admin.ends(self._stream)[0])
+        self._clients, self._opened = clients, self._machine.clock()
+        return clients
 
     def _part_with_clients(self) -> None:
         clients, self._clients = self._clients, None
@@ -216,12 +205,12 @@ class Heartbeats:
                         if one is not None and one.run == self._own.run:
                             self._note_end(one)
 
-    def _send(self, clients: _Clients, heartbeat: Heartbeat) -> None:
+    def _send(self, clients: StreamClients, heartbeat: Heartbeat) -> None:
         record: Record = (b"%d" % heartbeat.container, json.encode(heartbeat), self._machine.wall(), ())
         clients.producer.send(self._stream, 0, [record])
         clients.producer.flush()
 
-    def _read(self, clients: _Clients, seconds: float) -> None:
+    def _read(self, clients: StreamClients, seconds: float) -> None:
         until = self._machine.clock() + seconds
         while not self._stop.is_set():
             left = until - self._machine.clock()

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from ...kernel.calls.call_journal import MessageName, PaneName, named
 from ...size_limit import SizeLimit, record_bytes
 from ...systems.contract import StreamPartition, System
+from ...systems.reads import read_between
 from ..task_setup import TaskSetup
 from .writers import JournalWriter
 
 _log = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.1
-"""An upper bound: a poll returns as soon as it has records."""
 MOST_STRETCHES = 64
 """Stretches of a journal that are told apart. There is one for each commit while a call takes long."""
 
@@ -69,8 +68,7 @@ class TaskJournal:
         self._limit = limit
         self._run = run
         self._warned = False
-        self._entries: dict[bytes, bytes] = {}
-        self._panes: dict[bytes, PaneName] = {}
+        self._entries: dict[bytes, tuple[MessageName | PaneName, bytes]] = {}
         self._read_from = start
         self._done: deque[_Stretch] = deque()
         self._open = _Stretch(start)
@@ -86,21 +84,20 @@ class TaskJournal:
             if isinstance(what, PaneName):
                 if what.run not in ("", self._run):
                     continue
-                self._panes[name] = what
             elif what.offset < offsets.get((what.stream, what.partition), 1 << 63):
                 continue
             else:
                 self._open.add(what)
-            self._entries[name] = entry[2:]
+            self._entries[name] = what, entry[2:]
         self._close(end)
 
     def take(self, name: bytes) -> bytes | None:
         """The results that an earlier run has kept under a name, once."""
         found = self._entries.pop(name, None)
-        if found is not None:
-            self._panes.pop(name, None)
-            self.answered += 1
-        return found
+        if found is None:
+            return None
+        self.answered += 1
+        return found[1]
 
     def keep(self, name: bytes, results: bytes) -> None:
         """Write the results of a call that has ended."""
@@ -117,9 +114,9 @@ class TaskJournal:
     def start(self, offsets: Mapping[StreamPartition, int], fired: Fired) -> int:
         """The offset from which the journal has to be read by whoever goes on from a commit with these offsets. All
         panes that have fired are in that commit."""
-        if self._entries:
-            self._forget(offsets, fired)
-        while self._done and not self._done[0].is_needed(offsets) and not self._panes:
+        self._forget(offsets, fired)
+        panes = any(isinstance(what, PaneName) for what, _ in self._entries.values())
+        while self._done and not self._done[0].is_needed(offsets) and not panes:
             self._done.popleft()
         return self._done[0].start if self._done else self._open.start
 
@@ -141,8 +138,7 @@ class TaskJournal:
     def _forget(self, offsets: Mapping[StreamPartition, int], fired: Fired) -> None:
         """Forget entries of before that no call has asked for: their messages are committed, or their windows have
         fired, or are in this stage no longer."""
-        for name in list(self._entries):
-            what = named(name)
+        for name, (what, _) in list(self._entries.items()):
             if isinstance(what, PaneName):
                 passed = fired(what.window)
                 over = passed is None or passed >= what.end
@@ -150,7 +146,6 @@ class TaskJournal:
                 over = what.offset < offsets.get((what.stream, what.partition), 0)
             if over:
                 del self._entries[name]
-                self._panes.pop(name, None)
 
     def _is_own(self, entry: bytes) -> bool:
         """Whether an entry may be of this task's key bucket: that of its writer was of another elasticity, perhaps."""
@@ -178,12 +173,8 @@ def entries_between(system: System, place: StreamPartition, start: int, end: int
     if start >= end:
         return
     with closing(system.consumer()) as consumer:
-        consumer.assign({place: start})
-        at = start
-        while at < end:
-            for batch in consumer.poll(POLL_SECONDS):
-                yield from ((key, value) for key, value, _, _ in batch.before(end).records if key and value)
-                at = batch.next_offset
+        for batch in read_between(consumer, place, start, end):
+            yield from ((key, value) for key, value, _, _ in batch.records if key and value)
 
 
 def journal_starts(
