@@ -13,9 +13,7 @@ import pytest
 
 from fluvial.runtime.cli.app import main
 from fluvial.runtime.preflight.requirements import missing
-
-ROOT = Path(__file__).parents[2]
-CLI = "import sys; from fluvial.runtime.cli.app import main; sys.exit(main())"
+from programs import CLI, ROOT, serving
 
 Run = Callable[..., str]
 """Runs an example with words of the command line and variables of the environment; gives what it printed."""
@@ -93,10 +91,5 @@ def values() -> Values:
 @pytest.fixture
 def service() -> Iterator[str]:
     """The web service of the enriching example; its address."""
-    command = [sys.executable, "examples/enrich.py", "--serve", "0", "--delay", "20"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
+    with serving("examples/enrich.py", "--serve", "0", "--delay", "20") as address:
+        yield address

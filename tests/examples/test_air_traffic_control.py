@@ -18,8 +18,8 @@ from examples.air_traffic_control.messages import Communication, Event, Item, Mo
 from examples.air_traffic_control.quiet_hours import DAY, HOUR, end_of_quiet_hours
 from fluvial.dsl import resource
 from fluvial.runtime.testing import PipelineDriver
+from programs import CLI
 
-CLI = "import sys; from fluvial.runtime.cli.app import main; sys.exit(main())"
 FIVE_MINUTES = timedelta(minutes=5)
 NOON = 1_700_000_000_000 // DAY * DAY + 12 * HOUR
 

@@ -15,21 +15,14 @@ import pytest
 from engines.targets import contents
 from examples.llm_enrichment import EUROS_A_TOKEN, INSTRUCTIONS, mood_of
 from fluvial.runtime.systems import LogSystem
+from programs import CLI, ROOT, serving
 from waiting import wait_until
-
-ROOT = Path(__file__).parents[2]
-CLI = "import sys; from fluvial.runtime.cli.app import main; sys.exit(main())"
 
 
 @pytest.fixture
 def model() -> Iterator[str]:
-    command = [sys.executable, "examples/llm_enrichment.py", "--serve", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
+    with serving("examples/llm_enrichment.py", "--serve", "0") as address:
+        yield address
 
 
 def reviews(number: int) -> list[dict[str, Any]]:

@@ -11,15 +11,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from air_traffic import ROOT, TARGET, assert_each_was_told_once, running_services
+from air_traffic import TARGET, assert_each_was_told_once, running_services
 from engines.targets import append
 from examples.air_traffic_control.events import members, rows, traffic
 from examples.air_traffic_control.messages import Preferences
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.partitioner import partition_for
+from programs import CLI, ROOT
 
-CLI = "import sys; from fluvial.runtime.cli.app import main; sys.exit(main())"
 KILLS = 100
 EVENTS = 4_000
 

@@ -1,32 +1,25 @@
 """The services around the example of air traffic control, and what is to come of its events."""
 
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from examples.air_traffic_control.messages import Communication, Event
 from examples.air_traffic_control.servers import item_of, stands
+from programs import serving
 
-ROOT = Path(__file__).parents[2]
 TARGET = "examples.air_traffic_control:pipeline"
 
 
 @contextmanager
 def running_services(slowness: float) -> Iterator[dict[str, str]]:
     """The services as a process of its own; their addresses."""
-    command = [sys.executable, "-m", "examples.air_traffic_control.servers", "--ports", "0"]
-    with subprocess.Popen([*command, "--slowness", f"{slowness}"], cwd=ROOT, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            yield msgspec.json.decode(process.stdout.readline(), type=dict[str, str])
-        finally:
-            process.terminate()
+    words = ("-m", "examples.air_traffic_control.servers", "--ports", "0", "--slowness", f"{slowness}")
+    with serving(*words) as line:
+        yield msgspec.json.decode(line, type=dict[str, str])
 
 
 def communications(services: dict[str, str]) -> list[Communication]:

@@ -283,3 +283,14 @@ class KillableStore(MemoryStore):
         self._fate.step()
         super().write(made)
         self._fate.step()
+
+
+class RefusingSystem(ProducingSystem):
+    """A system that refuses to make clients while a test says so."""
+
+    refuses = False
+
+    def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> MemoryConsumer:
+        if self.refuses:
+            raise SystemProblem("no broker")
+        return super().consumer(max_records=max_records, committed=committed)

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from engines.sending import ProducingSystem
-from fluvial.dsl import Limit, Pipeline, PlanError, SystemProblem
+from engines.sending import ProducingSystem, RefusingSystem
+from fluvial.dsl import Limit, Pipeline, PlanError
 from fluvial.planner import plan
 from fluvial.runtime.kernel.calls.admission import Admission
 from fluvial.runtime.local.coordination.limit_board import BEAT_SECONDS, LimitBoard
@@ -17,7 +17,6 @@ from fluvial.runtime.local.coordination.limit_leases import LimitLeases, share_l
 from fluvial.runtime.local.coordination.membership import Membership
 from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.systems import MemorySystem
-from fluvial.runtime.systems.memory import MemoryConsumer
 
 LIMIT = Limit("service", calls=80, per=timedelta(seconds=10))
 
@@ -32,22 +31,11 @@ def pipeline(name: str = "p", reads: str = "words") -> Pipeline:
     return made
 
 
-class Refusing(ProducingSystem):
-    """A system that refuses to make clients while a test says so."""
-
-    refuses = False
-
-    def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> MemoryConsumer:
-        if self.refuses:
-            raise SystemProblem("no broker")
-        return super().consumer(max_records=max_records, committed=committed)
-
-
 class Sharing:
     """Containers of a run that share a limit when a test says so."""
 
     def __init__(self, containers: int) -> None:
-        self.system, self.now, self.pumped = Refusing(), 0.0, 0
+        self.system, self.now, self.pumped = RefusingSystem(), 0.0, 0
         self.machine = replace(THIS_MACHINE, clock=lambda: self.now)
         self.admissions = [Admission(LIMIT) for _ in range(containers)]
         self.leases = [self._leases(number) for number in range(containers)]

@@ -5,11 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from engines.sending import ProducingSystem
-from fluvial.dsl import SystemProblem
+from engines.sending import RefusingSystem
 from fluvial.runtime.local.handover.heartbeats import Heartbeats
 from fluvial.runtime.process.machine import THIS_MACHINE
-from fluvial.runtime.systems.memory import MemoryConsumer
 from waiting import wait_until
 
 TIMEOUT = timedelta(seconds=10)
@@ -26,22 +24,11 @@ class Time:
         return self.now
 
 
-class Refusing(ProducingSystem):
-    """A system that refuses to make clients while a test says so."""
-
-    refuses = False
-
-    def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> MemoryConsumer:
-        if self.refuses:
-            raise SystemProblem("no broker")
-        return super().consumer(max_records=max_records, committed=committed)
-
-
 class Beating:
     """Containers of a run that send heartbeats when a test says so."""
 
     def __init__(self, *numbers: int) -> None:
-        self.system, self.time = Refusing(), Time()
+        self.system, self.time = RefusingSystem(), Time()
         self.machine = replace(THIS_MACHINE, clock=self.time)
         self.containers = {number: self.made(number) for number in numbers}
 
