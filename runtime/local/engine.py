@@ -16,6 +16,7 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..data_warnings.suspicious_times import SuspiciousTimes
 from ..kernel.calls.cancellation import CallLoop, refuse_running_loop
+from ..kernel.calls.event_loops import loop_maker
 from ..kernel.code.program import admission_of, circuit_of
 from ..kernel.failures import ended_by_exit
 from ..open_resources import OpenResources
@@ -42,7 +43,7 @@ from .checkpoints.border_compatibility import refuse_changed_borders
 from .checkpoints.checkpoint import checkpoints_in
 from .checkpoints.migration import kept_states, refuse_other_grouping, refuse_recreated
 from .checkpoints.rescaled import changed_stages, plan_before
-from .commit.changelog_commit import ChangelogCommit, await_checkpoints
+from .commit.changelog_commit import ChangelogCommit, await_checkpoints, longest_transaction
 from .commit.contract import Commits
 from .commit.restore import OnRestore, ignore_restore
 from .commit.two_phase_commit import TwoPhaseCommit
@@ -85,7 +86,7 @@ def run(
     refuse_running_loop("run()")
     id = container_id or ContainerId()
     plan, took = _own_elasticity(plan, system, settings, id, until, machine)
-    began, loop = machine.clock(), CallLoop()
+    began, loop = machine.clock(), CallLoop(loop_maker(settings.event_loop))
     container: Container | None = None
     failed: Exception | None = None
     report: Report | None = None
@@ -314,6 +315,7 @@ def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
     for problem in missing_stores(plan, system, settings):
         raise problem
     refuse_other_counts(plan, settings)
+    loop_maker(settings.event_loop)
     if settings.standbys and not isinstance(system, ProducingSystem):
         wrong = f"Settings: standbys={settings.standbys}, and {system.url} has no changelogs to copy state from"
         remedy = "leave it out: the containers of a machine share its disk"
@@ -347,7 +349,7 @@ def open_commits(
         # Before checkpoints are read: a container that was replaced can commit until it is fenced.
         for id in member.fenced:
             system.record_producer(id).close()
-        longest = _longest(plan, settings) if outputs is None else timedelta(0)
+        longest = longest_transaction(plan, settings) if outputs is None else timedelta(0)
         written = [*changelogs_of(plan), *(outputs_of(plan) if outputs is None else ())]
         producer = system.record_producer(member.transactional_id, longest=longest, streams=written)
         stack.callback(producer.close)
@@ -388,12 +390,3 @@ def _produced_journal(plan: Plan, system: ProducingSystem, stack: ExitStack) -> 
     stack.callback(journal.close)
     producer.learn(streams)
     return journal
-
-
-def _longest(plan: Plan, settings: Settings) -> timedelta:
-    """How long a transaction of a container may be open: a commit waits for the asynchronous calls in flight, of which
-    half wait for the other half to end, and for those of each input that have waited for other calls of their keys."""
-    parking = max((len(stage.inputs) for stage in plan.stages), default=0)
-    calls = plan.pipeline.calls
-    longest = sum(call.longest_ms * (2 + (parking if call.order == "key" else 0)) for call in calls)
-    return settings.interval(seen_early=False) + timedelta(milliseconds=longest)

@@ -44,7 +44,7 @@ def killed_again_and_again(url: str, guarantee: str, folder: Path, calls: int, k
     parts: list[list[Record]] = [
         [(b"k%d" % (number % 7), b"%d" % number, 0, ()) for number in range(part, calls, 2)] for part in range(2)
     ]
-    write(system, {"items": parts})
+    write(system, {f"items-{guarantee}": parts})
     delays, notes, allowed, aim = random.Random(url + guarantee), folder / "notes", 0, 0
     notes.touch()
     for _ in range(kills):
@@ -65,7 +65,7 @@ def killed_again_and_again(url: str, guarantee: str, folder: Path, calls: int, k
     repeated = made.total() - calls
     print(f"{repeated} of {calls} calls were made again after {kills} kills; {allowed} ({aim}) were on their way")
     assert repeated <= allowed
-    values = Counter(record[1] for record in contents(system, "prices"))
+    values = Counter(record[1] for record in contents(system, f"prices-{guarantee}"))
     assert not {b"%d!" % number for number in range(calls)} - values.keys()
     assert guarantee == "at_least_once" or values.total() == calls
 

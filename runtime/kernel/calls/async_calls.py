@@ -67,8 +67,7 @@ class Deadlines:
 
     def begin(self, call: Call, worker: "asyncio.Task[Any]") -> None:
         """A worker begins a call: set its deadline, and count the try."""
-        clock = self._clock
-        if clock is None:
+        if (clock := self._clock) is None:
             clock = self._clock = loop_time(worker.get_loop())
         call.deadline = clock.time() + self._timeout
         call.tries += 1
@@ -216,7 +215,13 @@ class CallPool:
         # Each worker has a copy of the context, so that calls do not see each other's changes.
         worker = asyncio.get_running_loop().create_task(work, context=self._clean.copy())
         self._workers.add(worker)
-        worker.add_done_callback(self._workers.discard)
+        worker.add_done_callback(self._gone)
+
+    def _gone(self, worker: "asyncio.Task[Any]") -> None:
+        """A worker has ended. What ends the process is raised by the loop as well, and is not to be told again."""
+        self._workers.discard(worker)
+        if not worker.cancelled():
+            worker.exception()
 
     async def _work(self) -> None:
         worker = cast("asyncio.Task[None]", asyncio.current_task())
@@ -357,8 +362,7 @@ class CallPool:
         return self._too_late(call) if error is None or isinstance(error, CancelledError) else error
 
     def _too_late(self, call: Call) -> TimeoutError:
-        table = self._table
-        if table is None:
+        if (table := self._table) is None:
             return too_late(self._timeout, call.tries, self._retry.attempts)
         tries = f"{table.retry.attempts} attempts of {duration(table.timeout_ms)} each"
         return TimeoutError(f"no answer of {table.name} within {duration(self._timeout)}, the time for {tries}")

@@ -13,6 +13,7 @@ from ....dsl.validation import explain
 from ....planner.descriptions import duration
 from ...process.interruptions import INTERRUPTIONS
 from ...process.resource_limits import require_descriptors_of_loop
+from .event_loops import LoopMaker
 from .loop_time import LoopTimer, loop_time
 from .threads import CallThreads
 
@@ -177,14 +178,15 @@ class CallLoop:
     GRACE_SECONDS.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, make_loop: LoopMaker = asyncio.new_event_loop) -> None:
+        self._make_loop = make_loop
         self._begun: tuple[asyncio.AbstractEventLoop, CallThreads] | None = None
         self._left: WeakSet[asyncio.Task[Any]] = WeakSet()
 
     def begin(self) -> None:
         """Make the loop, unless it is there."""
         if self._begun is None:
-            self._begun = begin_loop()
+            self._begun = begin_loop(self._make_loop)
             asyncio.set_event_loop(self._begun[0])
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -238,10 +240,10 @@ async def calls_ended(but: Collection["asyncio.Task[Any]"] = ()) -> "set[asyncio
         await asyncio.wait(cancelled, timeout=left)
 
 
-def begin_loop() -> tuple[asyncio.AbstractEventLoop, CallThreads]:
+def begin_loop(make_loop: LoopMaker = asyncio.new_event_loop) -> tuple[asyncio.AbstractEventLoop, CallThreads]:
     """An event loop for users' functions, and the threads of its `asyncio.to_thread` calls."""
     require_descriptors_of_loop()
-    loop, threads = asyncio.new_event_loop(), CallThreads()
+    loop, threads = make_loop(), CallThreads()
     loop.set_default_executor(threads)
     return loop, threads
 

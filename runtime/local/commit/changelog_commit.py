@@ -4,11 +4,14 @@ too."""
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from datetime import timedelta
 from itertools import chain
 
 from msgspec.structs import replace
 
 from ....dsl.message import Record
+from ....planner.plan import Plan
+from ....planner.settings import Settings
 from ....planner.stream_names import checkpoints as checkpoints_of
 from ....planner.task_assignment import TaskId
 from ...kernel.state_backend import Change
@@ -42,6 +45,15 @@ def await_checkpoints(
     end = producer.ends([place])[place]
     while system.admin().ends(place[0])[0] < end:
         sleep(PAUSE_SECONDS)
+
+
+def longest_transaction(plan: Plan, settings: Settings) -> timedelta:
+    """How long a transaction of a container may be open: a commit waits for the asynchronous calls in flight, of which
+    half wait for the other half to end, and for those of each input that have waited for other calls of their keys."""
+    parking = max((len(stage.inputs) for stage in plan.stages), default=0)
+    calls = plan.pipeline.calls
+    longest = sum(call.longest_ms * (2 + (parking if call.order == "key" else 0)) for call in calls)
+    return settings.interval(seen_early=False) + timedelta(milliseconds=longest)
 
 
 class ProducedOutputs:

@@ -21,6 +21,7 @@ GIVEN: Mapping[str, tuple[str, Any]] = {
     "group_by": ("stream-partition", "stream-partition"),
     "cached_bytes": ("64MB", 64_000_000),
     "rocksdb_buffer_bytes": ("65536", 65536),
+    "event_loop": ("uvloop", "uvloop"),
     "forget_at_end": ("True", True),
     "group_offsets": ("0", False),
     "state_dir": ("/data/a,b=c", "/data/a,b=c"),

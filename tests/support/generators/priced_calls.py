@@ -32,8 +32,8 @@ def notes_in(path: str) -> list[Note]:
     return [Note(what == "end", item, float(at)) for what, item, at in parts]
 
 
-def priced(notes: str) -> Pipeline:
-    """Each item has one call, whose results are kept."""
+def priced(notes: str, guarantee: str) -> Pipeline:
+    """Each item has one call, whose results are kept. Pipeline and streams are named after the guarantee."""
     file = os.open(notes, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 
     def note(what: str, item: str) -> None:
@@ -45,11 +45,10 @@ def priced(notes: str) -> Pipeline:
         note("end", item)
         return [f"{item}!"]
 
-    pipeline = Pipeline("priced")
-    items = pipeline.stream("items", key=str, value=str)
-    items.async_flat_map(price, id="price", order="none", max_in_flight=IN_FLIGHT, journal=True).send_to(
-        "prices", value=str
-    )
+    pipeline = Pipeline(f"priced-{guarantee}")
+    items = pipeline.stream(f"items-{guarantee}", key=str, value=str)
+    prices = items.async_flat_map(price, id="price", order="none", max_in_flight=IN_FLIGHT, journal=True)
+    prices.send_to(f"prices-{guarantee}", value=str)
     return pipeline
 
 
@@ -57,6 +56,6 @@ if __name__ == "__main__":
     system, guarantee, notes, state = sys.argv[1:]
     # Commits far apart: without a journal all that was called since would be called again.
     settings = Settings(guarantee=guarantee, commit_interval=timedelta(seconds=10), state_dir=state)  # type: ignore[arg-type]
-    pipeline = priced(notes)
+    pipeline = priced(notes, guarantee)
     print("running", flush=True)
     run(pipeline, system=system, until="end", settings=settings)
