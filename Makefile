@@ -235,6 +235,11 @@ large-state-on-spark: setup broker-jars spark-jars ## fill a window with ten mil
 bench-elasticity: setup broker-jars ## measure elasticity, moves of state, standbys and the autosizer on a Kafka broker; an hour
 	$(BIN)/python -m benchmarks.elasticity $(ELASTICITY)
 
+.PHONY: bench-calls
+bench-calls: setup ## measure what asynchronous calls cost beside programs by hand, and air traffic control; half an hour
+	$(BIN)/python -m benchmarks.calls $(BENCH_CALLS)
+	$(BIN)/python -m benchmarks.air_traffic
+
 .PHONY: bench-serdes
 bench-serdes: setup ## measure what Avro costs beside JSON, record for record; half a minute
 	$(BIN)/python -m benchmarks.serdes
