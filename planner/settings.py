@@ -61,6 +61,8 @@ class Settings(_Named, frozen=True, kw_only=True):
                              over once its container has sent no heartbeat for `heartbeat_timeout`; 0: none do
     heartbeat_timeout        after this long without a heartbeat a container is taken for dead, where there are standbys
     offset_default           where to read a stream that has no checkpoint: "earliest" or "latest"
+    turn_messages            most messages of one input that a task of the local engine processes before other inputs of
+                             the same priority have their turn; None: as many as take 50 ms, 5,000 at most
     state_dir                folder of stores and of Spark's checkpoints, for these also a URL such as hdfs://host/folder;
                              None: beside the log, on Kafka in .fluvial
     max_staged_bytes         a task commits early once it has staged this many bytes of output
@@ -101,6 +103,7 @@ class Settings(_Named, frozen=True, kw_only=True):
     standbys: int = 0
     heartbeat_timeout: timedelta = timedelta(seconds=10)
     offset_default: Offset = "earliest"
+    turn_messages: int | None = None
     state_dir: str | None = None
     max_staged_bytes: int = 32 << 20
     cached_entries: int = 200_000
@@ -233,7 +236,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         "a whole number of bytes, 65536 or more",
     ),
     (
-        ("intermediate_partitions", "output_partitions", "spark_shuffle_partitions"),
+        ("intermediate_partitions", "output_partitions", "turn_messages", "spark_shuffle_partitions"),
         lambda value: value is None or _counts(value),
         "a whole number, 1 or more, or None",
     ),

@@ -146,7 +146,7 @@ def plan_verb(
     elif as_json:
         print(plan.to_json())
     else:
-        console().print(planning.tables(plan, system or ""))
+        console().print(planning.tables(plan, system or "", settings))
 
 
 @app.command("draw")

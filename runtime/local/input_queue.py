@@ -190,13 +190,6 @@ class InputQueues:
         """The offset of the next message of each input to be processed."""
         return {queue.name: queue.reached for queue in self}
 
-    def first(self) -> list[InputQueue]:
-        """The inputs whose messages are to be processed now: of those that have some, the ones of the highest
-        priority."""
-        ready = [queue for queue in self if queue.ready]
-        highest = max((queue.priority for queue in ready), default=0)
-        return [queue for queue in ready if queue.priority == highest]
-
     def add(self, batch: RecordBatch) -> None:
         """Queue a batch at the input that is its partition."""
         self._queues[self._names[batch.stream, batch.partition]].add(batch)

@@ -23,6 +23,7 @@ from .checkpoints.checkpoint import Checkpoint, Hold, Owner
 from .commit.contract import Committed, TaskCommit
 from .holds import TaskHolds
 from .input_queue import InputQueue, InputQueues
+from .input_turns import InputTurns
 from .journals.task_journal import NO_JOURNALS, TaskJournal, journal_starts
 from .key_checks import key_checks
 from .output_router import Router
@@ -57,6 +58,7 @@ class LocalTask:
         self.setup = setup
         self.program = program
         self.queues = queues
+        self._turns = InputTurns(queues, run.settings.turn_messages)
         self.new = checkpoint.blank
         self.journals = journals
         self._run = run
@@ -134,8 +136,8 @@ class LocalTask:
         self._work.set_clock(now, None if unread is None else {*unread, *queued})
 
     def step(self, most: int = SLICE) -> bool:
-        """Process queued messages of the inputs that come first, at most so many of each, and fewer once a commit is
-        due early. Returns whether there was any work."""
+        """Process queued messages of the inputs that come first, in turns, at most so many of each, and fewer once a
+        commit is due early. Returns whether there was any work."""
         if not self._resumed:
             if self._work.rebuild(most):
                 self._work.state.evict(self._cache)
@@ -146,24 +148,19 @@ class LocalTask:
         if self._work.paused:
             return self._go_on()
         self.queues.end_bootstraps()
-        self._wake_growths()
-        first = self.queues.first()
-        if not self.program.asynchronous and not first:
-            return False
-        self._work.check()
-        moved = False
-        for queue in first:
-            if queue.ready and not self._work.halts:
-                moved |= self._process_state_slices(queue, most)
-        self._work.state.evict(self._cache)
-        self._route_outputs()
-        return moved
-
-    def _wake_growths(self) -> None:
-        """Let the time of growths of sources count that have messages, which those that are held have, too."""
-        for queue in self._growths:
+        for queue in self._growths:  # time counts for those that have messages, which those that are held have, too
             if not queue.empty:
                 self._work.inputs.wake(queue.name)
+        self._work.check()
+        moved = False
+        for queue, share in self._turns.shares(most, lambda: self.commit_is_large):
+            if self._work.halts:
+                break
+            moved |= self._process_state_slices(queue, share)
+        if moved or self.program.asynchronous:
+            self._work.state.evict(self._cache)
+            self._route_outputs()
+        return moved
 
     def _is_full(self) -> bool:
         """Whether a firing is to wait for a commit. Frees the memory of state that is committed."""

@@ -13,6 +13,7 @@ from ...planner.grouping import BY_STREAM_PARTITION
 from ...planner.journals import journals_of
 from ...planner.kinds import PLANNER_KINDS
 from ...planner.plan import Plan
+from ...planner.settings import Settings
 from ..systems.provisioning import bootstrap_streams, input_priorities
 
 
@@ -40,6 +41,15 @@ class _Row:
 
     engine: str
     subjects: Callable[[Plan, str], Iterable[str]]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """A setting that an engine does not have, where it is another than the default, and why."""
+
+    engine: str
+    name: str
     reason: str
 
 
@@ -189,6 +199,9 @@ _CAVEATS = (
         "more are warned of, and refused by the next run",
     ),
 )
+_SETTINGS_WITHOUT_EFFECT = (
+    _Setting("spark", "turn_messages", "of no effect: a batch has messages of all inputs, in no order among them"),
+)
 
 
 def limitations(plan: Plan, engine: str, system: str = "") -> list[Limitation]:
@@ -204,8 +217,9 @@ def limitations(plan: Plan, engine: str, system: str = "") -> list[Limitation]:
     return [Limitation(engine, subject, reason) for subject, reason in _subjects(_LIMITATIONS, plan, engine, system)]
 
 
-def caveats(plan: Plan, engine: str, system: str = "") -> list[Caveat]:
-    """What an engine does not promise of a plan that it runs. `system` is a URL, empty where none is chosen.
+def caveats(plan: Plan, engine: str, system: str = "", settings: Settings | None = None) -> list[Caveat]:
+    """What an engine does not promise of a plan that it runs with these settings. `system` is a URL, empty where none
+    is chosen.
 
     >>> from fluvial.dsl import Pipeline
     >>> from fluvial.planner import plan
@@ -214,8 +228,17 @@ def caveats(plan: Plan, engine: str, system: str = "") -> list[Caveat]:
     >>> [caveat.subject for caveat in caveats(plan(words), "spark", "kafka://localhost:9092")]
     ['out', 'lines']
     """
-    return [Caveat(engine, subject, reason) for subject, reason in _subjects(_CAVEATS, plan, engine, system)]
+    subjects = [*_subjects(_CAVEATS, plan, engine, system), *_set(_SETTINGS_WITHOUT_EFFECT, engine, settings)]
+    return [Caveat(engine, subject, reason) for subject, reason in subjects]
 
 
 def _subjects(rows: Iterable[_Row], plan: Plan, engine: str, system: str) -> Iterable[tuple[str, str]]:
     return [(subject, row.reason) for row in rows if row.engine == engine for subject in row.subjects(plan, system)]
+
+
+def _set(rows: Iterable[_Setting], engine: str, settings: Settings | None) -> Iterable[tuple[str, str]]:
+    """Those of the settings that are not as by default, with the reasons of their rows."""
+    given, default = settings or Settings(), Settings()
+    mine = [row for row in rows if row.engine == engine]
+    values = [(row, getattr(given, row.name)) for row in mine]
+    return [(f"{row.name}={value}", row.reason) for row, value in values if value != getattr(default, row.name)]

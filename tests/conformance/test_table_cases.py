@@ -1,6 +1,7 @@
 """Conformance cases about tables: lookups, side inputs, what is put and deleted, and their part in plans."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from engines.targets import contents, write
 from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, PlanError
 from fluvial.dsl.message import Record
-from fluvial.planner import plan
+from fluvial.planner import Settings, plan
 from fluvial.runtime import run
-from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.systems.memory import MemoryConsumer
 from fluvial.runtime.testing import PipelineDriver
 
@@ -175,3 +176,26 @@ def test_t10_a_table_that_is_read_to_its_end_holds_up_nothing() -> None:
         driver.restart()
         driver.send("in", "m", key=1)
         assert [message.value for message in driver.read("out")] == ["ma"]
+
+
+@pytest.mark.parametrize("kind", ["memory", "log"])
+def test_t10_turns_of_two_messages_with_a_priority_and_a_table(kind: str, tmp_path: Path) -> None:
+    system: System = MemorySystem() if kind == "memory" else LogSystem(str(tmp_path / "log"))
+    seen = list[str]()
+
+    def note(value: str) -> str:
+        seen.append(value)
+        return value
+
+    pipeline = Pipeline("p")
+    table = pipeline.table("table", key=int, value=str)
+    streams = [
+        pipeline.stream(name, key=int, value=str, priority=int(name == "urgent")) for name in ("a", "b", "urgent")
+    ]
+    joined = streams[0].merge(*streams[1:]).join(table, with_row, id="join", how="left")
+    joined.map(note).send_to("out", value=str)
+    write(system, {name: [rows(*[(1, f"{name}{at}") for at in range(3)])] for name in ("a", "b", "urgent")})
+    write(system, {"table": [rows((1, "*"))]})
+    run(pipeline, system=system, settings=Settings(turn_messages=2), until="end")
+    # The table comes first, then what is urgent, then two messages of each input by turns.
+    assert seen == ["urgent0*", "urgent1*", "urgent2*", "a0*", "a1*", "b0*", "b1*", "a2*", "b2*"]

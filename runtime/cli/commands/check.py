@@ -92,7 +92,7 @@ def check(
             yield from _borders(plan, streams)
     yield from _types(pipeline)
     yield from _serdes(pipeline)
-    yield from _engine(plan, engine, system.url if system else "")
+    yield from _engine(plan, engine, system.url if system else "", settings)
     yield from _ends_of_input(plan)
     yield from _clients(pipeline)
     if engine == "spark":
@@ -346,7 +346,7 @@ def _clients(pipeline: Pipeline) -> Iterator[Finding]:
         yield Finding(f"client: {client}", remedy=remedy)
 
 
-def _engine(plan: Plan, engine: EngineName, system: str) -> Iterator[Finding]:
+def _engine(plan: Plan, engine: EngineName, system: str, settings: Settings) -> Iterator[Finding]:
     unsupported = limitations(plan, engine, system)
     for limitation in unsupported:
         yield Finding(
@@ -359,7 +359,7 @@ def _engine(plan: Plan, engine: EngineName, system: str) -> Iterator[Finding]:
         yield Finding(f"engine: {engine} cannot start here: {requirement.missing}", WRONG, requirement.remedy)
     elif not unsupported:
         yield Finding(f"engine: {engine} runs all of it")
-    for caveat in caveats(plan, engine, system):
+    for caveat in caveats(plan, engine, system, settings):
         yield Finding(f"guarantee: {caveat.subject}: {caveat.reason}")
 
 

@@ -56,8 +56,9 @@ def planned(
     return plan
 
 
-def tables(plan: Plan, system: str) -> RenderableType:
-    """A plan as tables: its stages with their operators, its streams, its stores, and which engine can run it."""
+def tables(plan: Plan, system: str, settings: Settings | None = None) -> RenderableType:
+    """A plan as tables: its stages with their operators, its streams, its stores, and which engine can run it with
+    these settings."""
     sizes = f"{plural(len(plan.stages), 'stage')}, {plural(len(plan.streams), 'stream')}"
     parts: list[RenderableType] = [Text(f"{plan.name}: {sizes}", style="bold")]
     for number, stage in enumerate(plan.stages, 1):
@@ -68,7 +69,7 @@ def tables(plan: Plan, system: str) -> RenderableType:
     parts += [Text("\nstreams"), _streams(plan)]
     if plan.stores:
         parts += [Text("\nstores"), _stores(plan)]
-    parts += [Text("\nengines"), _engines(plan, system)]
+    parts += [Text("\nengines"), _engines(plan, system, settings)]
     if dependent := end_dependences(plan):
         parts += [Text(f"\n--until end\n  {DEPENDS}: use --until caught-up"), _end_dependences(dependent)]
     return Group(*parts)
@@ -116,11 +117,11 @@ def _stores(plan: Plan) -> RenderableType:
     return _table(("of", "stage", "key", "value", "changelog"), rows)
 
 
-def _engines(plan: Plan, system: str) -> RenderableType:
+def _engines(plan: Plan, system: str, settings: Settings | None) -> RenderableType:
     rows = []
     for engine in ENGINES:
         unsupported = [f"cannot run {one.subject}; {one.reason}" for one in limitations(plan, engine, system)]
-        remarks = [f"{one.subject}: {one.reason}" for one in caveats(plan, engine, system)]
+        remarks = [f"{one.subject}: {one.reason}" for one in caveats(plan, engine, system, settings)]
         rows.append((engine, "; ".join([*(unsupported or ["runs all of it"]), *remarks])))
     return _table((), rows)
 

@@ -110,21 +110,6 @@ def test_other_inputs_are_not_read_before_all_has_landed_of_one_that_comes_first
     assert queues.has_room("other")
 
 
-def test_the_inputs_of_the_highest_priority_that_have_messages_come_first() -> None:
-    urgent, usual, other = InputQueue("urgent", 0, 0, priority=1), InputQueue("usual", 0, 0), InputQueue("other", 0, 0)
-    queues = InputQueues([usual, urgent, other])
-    assert queues.first() == []
-    for stream in ("usual", "other", "urgent"):
-        queues.add(batch(0, 1, stream=stream))
-    assert queues.first() == [urgent]
-    urgent.held = True
-    assert queues.first() == [usual, other], "one that is held keeps no other waiting"
-    urgent.held = False
-    urgent.hold_at = 1
-    process(urgent, 1)
-    assert queues.first() == [usual, other]
-
-
 def test_the_queues_of_a_task_tell_of_all_its_inputs() -> None:
     one, other = InputQueue("one", 3, 5), InputQueue("other", 3, 7)
     queues = InputQueues([one, other])

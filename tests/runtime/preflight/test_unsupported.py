@@ -79,6 +79,16 @@ def test_priority_counts_for_nothing_on_spark() -> None:
     assert not [one for one in caveats(plan(pipeline), "local", "log:x") if "priority" in one.subject]
 
 
+def test_turns_count_for_nothing_on_spark(words: Plan) -> None:
+    turns, console = Settings(turn_messages=2), Console(width=400)
+    (found,) = caveats(words, "spark", "log:x", turns)
+    assert (found.subject, found.reason[:12]) == ("turn_messages=2", "of no effect")
+    assert caveats(words, "spark", "log:x", Settings()) == caveats(words, "local", "log:x", turns) == []
+    with console.capture() as shown:
+        console.print(tables(words, "log:x", turns))
+    assert "runs all of it; turn_messages=2: of no effect" in shown.get()
+
+
 async def priced(value: object) -> list[str]:
     return [str(value)]
 

@@ -1,0 +1,45 @@
+"""Which input of a task is processed next, and how many of its messages: those of one priority take turns."""
+
+from collections.abc import Callable, Iterator
+
+from .input_queue import InputQueue, InputQueues
+
+
+class InputTurns:
+    """The turns of the inputs of a task. With `most` an input has so many messages at most before the next one has its
+    turn; None: all that are asked for at a time.
+
+    The input behind the one that had messages last comes first. So each has its turn, also where one message, or one
+    input, uses up what the task may take at a time: the places of calls, or the messages up to a request.
+    """
+
+    def __init__(self, queues: InputQueues, most: int | None = None) -> None:
+        self._queues = [*queues]
+        self._places = {queue.name: place for place, queue in enumerate(self._queues)}
+        self._most = most
+        self._next = 0
+
+    def first(self) -> list[InputQueue]:
+        """The inputs whose messages are to be processed now, in the order of their turns: of those that have some, the
+        ones of the highest priority."""
+        ready = [queue for queue in self._queues if queue.ready]
+        highest = max((queue.priority for queue in ready), default=0)
+        first = [queue for queue in ready if queue.priority == highest]
+        return sorted(first, key=lambda queue: self._places[queue.name] < self._next)
+
+    def shares(self, most: int, full: Callable[[], bool]) -> Iterator[tuple[InputQueue, int]]:
+        """Inputs in turn, each with how many of its messages may be processed now; at most so many of each in all.
+        Whoever iterates processes them before it asks for the next one. Once it is `full` no other round begins."""
+        left = dict.fromkeys(self._places, most)
+        while True:
+            moved = False
+            for queue in self.first():
+                before = queue.processed
+                if queue.ready and (share := min(left[queue.name], self._most or most)):
+                    yield queue, share
+                if took := queue.processed - before:
+                    moved = True
+                    left[queue.name] -= took
+                    self._next = self._places[queue.name] + 1
+            if self._most is None or not moved or full():
+                return
