@@ -10,6 +10,7 @@ from ..dsl.pipeline import Pipeline
 from ..dsl.verb_calls import explained_call
 from . import validation
 from .annotation_checks import check_annotations
+from .commits import check_async_commit
 from .flow import Flow, known_name
 from .grouping import check_grouping, grouping_of, not_broadcast, tasks_for
 from .journals import check_journals
@@ -70,7 +71,9 @@ def plan_on(pipeline: Pipeline, partitions: Mapping[str, int], settings: Setting
     sizes = counts(pipeline, partitions, settings)
     stages = tuple(_stage(pipeline, stage, sizes, settings) for stage in members)
     validation.check_stage_names(pipeline, ids, "elasticity", settings.elasticity)
-    validation.check_elastic(pipeline, {stage.id: stage.operators for stage in stages}, settings)
+    members_of = {stage.id: stage.operators for stage in stages}
+    validation.check_elastic(pipeline, members_of, settings)
+    check_async_commit(pipeline, members_of, settings)
     operators = _operators(pipeline, stages, known)
     return Plan(
         pipeline,

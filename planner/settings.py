@@ -50,6 +50,9 @@ class Settings(_Named, frozen=True, kw_only=True):
     guarantee                what a crash may do: `at_least_once` repeats outputs, `exactly_once` shows each once
     commit_interval          time between two checkpoints of a task; None: 1 s where outputs are seen from the commit
                              on, 5 s where they are seen before: at_least_once on Kafka
+    async_commit             refuse a pipeline whose commits wait for asynchronous calls in flight: one with state in
+                             the stage of the calls, or with `exactly_once`. Commits of others never wait, be this set
+                             or not: they have the messages before the oldest one in flight
     intermediate_partitions  partitions of intermediate streams; None: the most that an input or output has
     output_partitions        partitions of outputs that do not exist yet; None: as many as the stage has tasks
     elasticity               key buckets that each task of the local engine is split into, by key, so that more
@@ -96,6 +99,7 @@ class Settings(_Named, frozen=True, kw_only=True):
 
     guarantee: Guarantee = "at_least_once"
     commit_interval: timedelta | None = None
+    async_commit: bool = False
     intermediate_partitions: int | None = None
     output_partitions: int | None = None
     elasticity: int | Mapping[str, int] = 1
@@ -270,7 +274,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         lambda value: value >= timedelta(seconds=1),
         _WORDS_OF["heartbeat_timeout"],
     ),
-    (("group_offsets", "spark_message_ids"), lambda value: isinstance(value, bool), "True or False"),
+    (("async_commit", "group_offsets", "spark_message_ids"), lambda value: isinstance(value, bool), "True or False"),
     (
         ("commit_interval", "spark_batch_duration"),
         lambda value: value is None or _lasts(value),

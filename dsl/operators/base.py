@@ -134,6 +134,11 @@ class Operator:
         return False
 
     @property
+    def keeps_state(self) -> bool:
+        """Whether messages may change its state, where its kind has some."""
+        return True
+
+    @property
     def follows_clock(self) -> bool:
         """Whether the clock makes it fire, so that an engine has to wake it when no message comes."""
         return self.time_domain == "processing"

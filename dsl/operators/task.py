@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..keyed_state import HoldsStates
+from ..processor import states_of
 from .base import Emits, Operator, Role
 from .calls import AsyncCall
 
@@ -27,6 +28,11 @@ class Task(Operator):
     def follows_clock(self) -> bool:
         """Whether it is called by the clock."""
         return self.window is not None
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether its class declares states."""
+        return bool(states_of(self.sample))
 
     @property
     def is_elastic(self) -> bool:

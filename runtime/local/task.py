@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
+from ...planner.commits import commits_wait
 from ...planner.state_schema import carried
 from ..kernel.calls.pools import pool_of
 from ..kernel.code.program import Program
@@ -66,13 +67,12 @@ class LocalTask:
         self._work = self._stage_task(checkpoint)
         self._work.drained[0] = run.ends_by_drain
         self.view = TaskView(setup, program, self._work, queues, journals)
-        once = run.settings.guarantee == "exactly_once"
-        self.drains = program.asynchronous and (bool(self._work.stateful) or once)
         self._cache = Size(run.settings.cached_entries, run.settings.cached_bytes)
         self._state_slice = StateSlice(run.settings.cached_bytes) if self._work.stateful else None
         self._router = Router(run.plan, setup.stage, setup.number)
         self._staged = run.commits.staged_outputs()
         stage = run.plan.stage(setup.stage)
+        self.drains = commits_wait([*map(run.plan.pipeline.operator, stage.operators)], run.settings)
         self._states = carried(checkpoint.states, setup.schemas)
         written = {name: run.border_schemas[name] for name in stage.outputs if name in run.border_schemas}
         self._border_schemas = checkpoint.borders | written

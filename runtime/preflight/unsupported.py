@@ -202,10 +202,12 @@ _CAVEATS = (
 _SETTINGS_WITHOUT_EFFECT = (
     _Setting("spark", "turn_messages", "of no effect: a batch has messages of all inputs, in no order among them"),
 )
+_SETTINGS_LACKED = (_Setting("spark", "async_commit", "a batch commits once all its calls have ended: leave it out"),)
 
 
-def limitations(plan: Plan, engine: str, system: str = "") -> list[Limitation]:
-    """What an engine cannot run of a plan; empty if it can run all. `system` is a URL, empty where none is chosen.
+def limitations(plan: Plan, engine: str, system: str = "", settings: Settings | None = None) -> list[Limitation]:
+    """What an engine cannot run of a plan with these settings; empty if it can run all. `system` is a URL, empty where
+    none is chosen.
 
     >>> from fluvial.dsl import Pipeline
     >>> from fluvial.planner import plan
@@ -214,7 +216,8 @@ def limitations(plan: Plan, engine: str, system: str = "") -> list[Limitation]:
     >>> limitations(plan(words), "spark", "memory:")[0].subject
     'the system memory:'
     """
-    return [Limitation(engine, subject, reason) for subject, reason in _subjects(_LIMITATIONS, plan, engine, system)]
+    subjects = [*_subjects(_LIMITATIONS, plan, engine, system), *_set(_SETTINGS_LACKED, engine, settings)]
+    return [Limitation(engine, subject, reason) for subject, reason in subjects]
 
 
 def caveats(plan: Plan, engine: str, system: str = "", settings: Settings | None = None) -> list[Caveat]:

@@ -64,11 +64,11 @@ def run(
 ) -> Report:
     """Run a plan on Spark. Raises UnsupportedError for what Spark cannot run, before anything starts."""
     if frames.bounded:
-        _refuse_unsupported(plan, "")
+        _refuse_unsupported(plan, "", settings)
         return run_batch(plan, frames, settings, progress, spark)
     started = time.monotonic()
     connection = NoSystem(system) if frames and frames.alone(plan) else connect(plan, system)
-    _refuse_unsupported(plan, system.url)
+    _refuse_unsupported(plan, system.url, settings)
     refuse_shared(plan, frames)
     local = folder_of(plan, system, settings, alone=bool(frames) and frames.alone(plan))
     claimed = None if isinstance(local, str) else local
@@ -257,7 +257,7 @@ def folder_of(plan: Plan, system: System, settings: Settings, *, alone: bool = F
 def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
     """Raise an error for what Spark cannot run, or cannot go on with. Nothing is written, and Spark is not started."""
     connect(plan, system)
-    _refuse_unsupported(plan, system.url)
+    _refuse_unsupported(plan, system.url, settings)
     check_checkpoints(plan, system, settings)
 
 
@@ -288,9 +288,9 @@ def few_key_buckets(plan: Plan, system: System, settings: Settings) -> int | Non
     return min(filter(None, (few_buckets(plan, one, above / plan.name) for one in wanted)), default=None)
 
 
-def _refuse_unsupported(plan: Plan, system: str) -> None:
+def _refuse_unsupported(plan: Plan, system: str, settings: Settings) -> None:
     """Raise UnsupportedError for what Spark cannot run; `system` is the URL of one, empty where there is none."""
-    for limitation in limitations(plan, "spark", system):
+    for limitation in limitations(plan, "spark", system, settings):
         wrong = f"the Spark engine cannot run {limitation.subject!r} on {system}: {limitation.reason}"
         remedy = "leave out what is named, such as bootstrap=, or use the local engine or a log"
         raise UnsupportedError(explain(wrong, "what this engine can run there", remedy, plan.pipeline.origin))

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fluvial.dsl import Pipeline, skip
+from fluvial.dsl import AsyncCollector, AsyncStreamTask, Envelope, Pipeline, TaskCoordinator, skip
+from fluvial.planner import Settings
 from fluvial.runtime.local.checkpoints.checkpoint import decode
 from fluvial.runtime.local.offset_tracker import OffsetTracker
 from fluvial.runtime.testing import Ended, PipelineDriver
@@ -70,26 +71,46 @@ async def odd_ones_fail(number: int) -> list[int]:
     return [number]
 
 
-def calling(in_flight: int) -> Pipeline:
+class OddOnesFail(AsyncStreamTask[Any, int, int]):
+    """The same as a stream task, which asks for a commit at each message."""
+
+    async def process(
+        self, envelope: Envelope[Any, int], collector: AsyncCollector[int], coordinator: TaskCoordinator
+    ) -> None:
+        coordinator.commit()
+        for number in await odd_ones_fail(envelope.value):
+            collector.send(number)
+
+
+def calling(in_flight: int, *, by_task: bool) -> Pipeline:
     pipeline = Pipeline("calling", on_error=skip())
     source = pipeline.stream("in", value=int)
-    source.async_flat_map(odd_ones_fail, id="call", order="none", max_in_flight=in_flight).send_to("out")
+    if by_task:
+        kind = type("Bounded", (OddOnesFail,), {"max_in_flight": in_flight})
+        pipeline.task(kind, source, id="call").send_to("out", value=int)
+    else:
+        source.async_flat_map(odd_ones_fail, id="call", order="none", max_in_flight=in_flight).send_to("out")
     return pipeline
 
 
 @settings(max_examples=examples(240), deadline=None)
-@given(st.data(), st.integers(1, 4), st.lists(st.integers(1, 4), max_size=6))
-def test_the_checkpoint_is_where_contiguous_landing_ends(data: Any, in_flight: int, sizes: list[int]) -> None:
+@given(st.data(), st.integers(1, 4), st.lists(st.integers(1, 4), max_size=6), st.booleans())
+def test_the_checkpoint_is_where_contiguous_landing_ends(
+    data: Any, in_flight: int, sizes: list[int], by_task: bool
+) -> None:
     landed: set[int] = set()
     sent = 0
 
     def choose(calls: Sequence[Ended]) -> int | None:
         index: int | None = data.draw(st.sampled_from([None, *range(len(calls))]))
         if index is not None:
-            landed.add(calls[index].value)
+            value = calls[index].value
+            landed.add(value.value if by_task else value)
         return index
 
-    with PipelineDriver(calling(in_flight), async_results=choose, commits="timed") as driver:
+    never_waits = Settings(async_commit=True)
+    pipeline = calling(in_flight, by_task=by_task)
+    with PipelineDriver(pipeline, async_results=choose, commits="timed", settings=never_waits) as driver:
         for size in sizes:
             driver.records.send("in", [(None, b"%d" % number, 0, ()) for number in range(sent, sent + size)])
             sent += size

@@ -203,7 +203,8 @@ def _uses(plan: Plan, engine: EngineName) -> dict[str, tuple[str, StreamUse]]:
 def _stored_state(plan: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
     """Whether a run can continue with the state that earlier runs have stored."""
     # On Spark a query without state has a record, too: it says which stages are behind shuffles.
-    if missing(engine) is not None or limitations(plan, engine, system.url) if engine == "spark" else not plan.stores:
+    cannot_run = missing(engine) is not None or bool(limitations(plan, engine, system.url, settings))
+    if cannot_run if engine == "spark" else not plan.stores:
         return
     try:
         if engine == "spark":
@@ -347,7 +348,7 @@ def _clients(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _engine(plan: Plan, engine: EngineName, system: str, settings: Settings) -> Iterator[Finding]:
-    unsupported = limitations(plan, engine, system)
+    unsupported = limitations(plan, engine, system, settings)
     for limitation in unsupported:
         yield Finding(
             f"engine: {engine} cannot run {limitation.subject}; {limitation.reason}",

@@ -120,7 +120,8 @@ def _stores(plan: Plan) -> RenderableType:
 def _engines(plan: Plan, system: str, settings: Settings | None) -> RenderableType:
     rows = []
     for engine in ENGINES:
-        unsupported = [f"cannot run {one.subject}; {one.reason}" for one in limitations(plan, engine, system)]
+        lacking = limitations(plan, engine, system, settings)
+        unsupported = [f"cannot run {one.subject}; {one.reason}" for one in lacking]
         remarks = [f"{one.subject}: {one.reason}" for one in caveats(plan, engine, system, settings)]
         rows.append((engine, "; ".join([*(unsupported or ["runs all of it"]), *remarks])))
     return _table((), rows)
