@@ -28,7 +28,8 @@ class AsyncCollector(Collector[U_contra], Protocol[U_contra]):
     """
 
     def apply(self, change: Callable[..., None], /, *arguments: Any) -> None:
-        """Call `change(*arguments)` as the message counts: there, and only there, states are at hand."""
+        """Call the plain function `change(*arguments)` as the message counts: there, and only there, states are at
+        hand."""
         ...
 
 
@@ -48,7 +49,11 @@ class TaskCallback:
         self._end("complete", None)
 
     def fail(self, error: BaseException) -> None:
-        """The message has failed. Raises UsageError where that, or that it is done, has been told already."""
+        """The message has failed, with an exception, or with UsageError for anything else. Raises UsageError where
+        that, or that it is done, has been told already."""
+        told: Any = error
+        if not isinstance(told, BaseException):  # the thread that tells it might have nobody to raise to
+            error = UsageError(explain(f"callback.fail({told!r})", "an exception", "pass one, such as ValueError(...)"))
         self._end("fail", error)
 
     def _end(self, what: str, error: BaseException | None) -> None:

@@ -1,5 +1,7 @@
 """Asynchronous stream tasks as they are declared, and as they run in a task of the local engine."""
 
+from asyncio import CancelledError
+from collections.abc import Iterator
 from datetime import timedelta
 from threading import Thread
 from typing import Any
@@ -158,6 +160,65 @@ def test_a_failure_that_a_thread_tells_is_that_of_its_message() -> None:
     system = written(MemorySystem(), "tea", "wrong")
     with pytest.raises(MessageError, match="calls of task x failed on the message at in, partition 0, offset 1"):
         run(of(Threaded), system=system, until="end")
+
+
+class Failing(AsyncStreamTask[Any, str, str]):
+    """Tells a failure."""
+
+    error: Any
+
+    def begin(self, envelope: Any, collector: Any, coordinator: Any, callback: TaskCallback) -> None:
+        del envelope, collector, coordinator
+        callback.fail(self.error)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (None, r"callback\.fail\(None\)"),
+        ("text", r"callback\.fail\('text'\)"),
+        (ValueError, r"callback\.fail\(<class 'ValueError'>\)"),
+        (StopIteration("over"), "StopIteration"),
+        (CancelledError(), "CancelledError"),
+    ],
+)
+def test_whatever_failure_is_told_fails_its_message_at_once(
+    error: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Failing, "error", error, raising=False)
+    with PipelineDriver(of(Failing)) as driver, pytest.raises(MessageError, match=told):
+        driver.send("in", "tea")
+
+
+class Applying(AsyncStreamTask[Any, str, str]):
+    """Applies what is no change yet."""
+
+    async def process(self, envelope: AnyEnvelope, collector: AsyncCollector[str], coordinator: Any) -> None:
+        del coordinator
+        change: Any = getattr(self, envelope.value)
+        collector.apply(change, collector)
+
+    async def awaited(self, collector: AsyncCollector[str]) -> None:
+        """Is not awaited."""
+        collector.send("awaited")
+
+    def iterated(self, collector: AsyncCollector[str]) -> Iterator[None]:
+        """Is not iterated over."""
+        yield collector.send("iterated")
+
+    def nested(self, collector: AsyncCollector[str]) -> None:
+        """Applies another one as its message counts."""
+        change: Any = self.awaited
+        collector.apply(change, collector)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"), [("awaited", "coroutine"), ("iterated", "generator"), ("nested", "coroutine")]
+)
+def test_a_change_that_would_not_run_fails_its_message(method: str, kind: str) -> None:
+    told = rf"collector\.apply got \w+, which returns a {kind}"
+    with PipelineDriver(of(Applying)) as driver, pytest.raises(MessageError, match=told):
+        driver.send("in", method)
 
 
 class Late(AsyncStreamTask[Any, str, str]):

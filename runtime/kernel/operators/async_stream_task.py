@@ -1,16 +1,18 @@
 """The calls of an asynchronous stream task: what comes of a message, until it counts."""
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from ....dsl.async_stream_task import AsyncStreamTask, TaskCallback, begins
 from ....dsl.errors import UsageError
+from ....dsl.functions import called_name
 from ....dsl.processor import Tag
 from ....dsl.stream_task import Envelope
 from ....dsl.validation import explain
-from .stream_task import AskedRequests, Outcome, SentValues
+from .stream_task import AskedRequests, Outcome, SentValues, refuse_result
 
 
 class CallOutcome(Outcome):
@@ -32,7 +34,7 @@ class CallOutcome(Outcome):
     def apply(self, change: Callable[..., None], /, *arguments: Any) -> None:
         """Call a function as the message counts."""
         if self._target is not None:
-            change(*arguments)
+            _change(change, arguments)
         else:
             self._add(change, arguments, None)
 
@@ -55,7 +57,7 @@ class CallOutcome(Outcome):
                 if change is _sent:
                     collector.send(*arguments, to=to)
                 else:
-                    change(*arguments)
+                    _change(change, arguments)
         finally:
             self._target = None
 
@@ -64,29 +66,40 @@ def _sent() -> None:
     """Stands for a value that is sent."""
 
 
+def _change(change: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    """Apply a change. Raises UsageError for one that has only been made ready: nothing would await it, or iterate over
+    it, and the message would count without it."""
+    made: Any = change(*arguments)
+    if made is None or not (inspect.isawaitable(made) or inspect.isgenerator(made) or inspect.isasyncgen(made)):
+        return
+    if inspect.iscoroutine(made):
+        made.close()
+    wrong = f"collector.apply got {called_name(change)}, which returns a {type(made).__name__}"
+    raise UsageError(explain(wrong, "a plain function", "await in process, and apply what changes state"))
+
+
 async def outcome_of(task: AsyncStreamTask[Any, Any, Any], envelope: Envelope[Any, Any], *, taken: bool) -> CallOutcome:
     """Hand a message to an asynchronous stream task, and wait until it is done."""
     outcome = CallOutcome(taken=taken)
     if not begins(task):
-        await task.process(envelope, outcome, outcome.asked)
+        method: Any = task.process
+        refuse_result(method, await method(envelope, outcome, outcome.asked))
         return outcome.end()
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
+    done: asyncio.Future[BaseException | None] = loop.create_future()
 
     def ended(error: BaseException | None) -> None:
         with suppress(RuntimeError):  # the loop is closed: the run has ended, and nobody waits
             loop.call_soon_threadsafe(_settle, done, error)
 
     task.begin(envelope, outcome, outcome.asked, TaskCallback(ended))
-    await done
+    # A result, for there are exceptions that a future refuses.
+    if (error := await done) is not None:
+        raise error
     return outcome.end()
 
 
-def _settle(done: "asyncio.Future[None]", error: BaseException | None) -> None:
+def _settle(done: "asyncio.Future[BaseException | None]", error: BaseException | None) -> None:
     """Set the result of a message that has not been given up meanwhile, for its time was over."""
-    if done.done():
-        return
-    if error is None:
-        done.set_result(None)
-    else:
-        done.set_exception(error)
+    if not done.done():
+        done.set_result(error)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ....dsl.errors import UsageError
+from ....dsl.functions import called_name
 from ....dsl.message import Headers, Message
 from ....dsl.operators import Task
 from ....dsl.processor import Tag
@@ -44,6 +45,13 @@ class SentValues:
         """The call has ended: what it has sent."""
         values, self._values = self._values or [], None
         return values
+
+
+def refuse_result(method: Callable[..., Any], result: object) -> None:
+    """Raise UsageError for what a method of a stream task returns, as one of a processor would: it goes nowhere."""
+    if result is not None:
+        wrong = f"{called_name(method)} of a stream task returned {result!r:.80}"
+        raise UsageError(explain(wrong, "a method that returns None", "send values with collector.send(value)"))
 
 
 class AskedRequests:
@@ -185,12 +193,12 @@ class StreamTaskOperator:
         outcome.count(collector)
         coordinator.take_over(outcome.asked)
 
-    def _call(self, method: Callable[..., None], *given: Any) -> list[Any]:
+    def _call(self, method: Callable[..., Any], *given: Any) -> list[Any]:
         """Call a method of the task; returns what it has sent."""
         self._coordinator.forget()
         self._collector.begin()
         try:
-            method(*given, self._collector, self._coordinator)
+            refuse_result(method, method(*given, self._collector, self._coordinator))
         except BaseException:
             self._coordinator.forget()
             raise

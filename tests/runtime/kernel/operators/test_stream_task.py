@@ -87,6 +87,30 @@ def test_a_message_has_its_place_and_its_key() -> None:
     assert seen == [Envelope(b"k", "a", 7, (("h", b"1"),), 0, "in", 1, 0), Envelope(None, "b", 8, (), 0, "in", 1, 1)]
 
 
+class Returning(StreamTask[Any, str, str]):
+    """Returns what it is to send, as a processor does."""
+
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> Any:
+        del collector, coordinator
+        return [envelope.value]
+
+
+class ReturningLater(AsyncStreamTask[Any, str, str]):
+    """Does so asynchronously."""
+
+    async def process(self, envelope: Any, collector: Any, coordinator: Any) -> Any:
+        del collector, coordinator
+        return [envelope.value]
+
+
+@pytest.mark.parametrize("kind", [Returning, ReturningLater])
+def test_a_task_that_returns_what_it_is_to_send_fails_the_message(kind: Any) -> None:
+    pipeline = Pipeline("p")
+    pipeline.task(kind, pipeline.stream("in", value=str), id="x").send_to("out", value=str)
+    with PipelineDriver(pipeline) as driver, pytest.raises(MessageError, match=r"process .* returned \['a'\]"):
+        driver.send("in", "a")
+
+
 class Quiet(KeyedProcessor[str, str, str]):
     """Passes a message on, and tells later that it has been there."""
 
