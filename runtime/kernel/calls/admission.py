@@ -112,7 +112,7 @@ class Admission:
         if not self._waiting and self._wait(now, tokens) <= 0:
             return self._take(now, tokens)
         self._tell_if_exhausted()
-        if self.limit.when_exhausted == "error" and self._all_is_used:
+        if self._fails:
             raise self._no_budget()
         ready: asyncio.Future[Ticket] = loop.create_future()
         self._waiting.append((tokens, now, ready))
@@ -173,7 +173,7 @@ class Admission:
             wait = self._wait(now, tokens)
             if wait > 0:
                 self._tell_if_exhausted()
-                if self.limit.when_exhausted == "error" and self._all_is_used:
+                if self._fails:
                     waiting.popleft()
                     ready.set_exception(self._no_budget())
                     continue
@@ -188,6 +188,8 @@ class Admission:
         """A commit waits for calls: where the budget is exhausted, do not keep those waiting whose messages were taken
         before, such as repeats."""
         waiting, loop = self._waiting, self._loop
+        if self.limit.when_exhausted == "error":  # they fail as soon as those that are under way have ended
+            return
         while waiting and self._all_is_used and loop is not None:
             tokens, _, ready = waiting.popleft()
             if not ready.done():
@@ -197,8 +199,9 @@ class Admission:
         """How many calls more may be submitted, so that few wait: those that may begin soon, or one if none waits."""
         loop = self._loop
         if self.exhausted:
+            self._tell_if_exhausted()  # for messages that are not taken there is no call that would
             # With "error" they are not kept waiting; a budget of others may be spare.
-            return 1 << 30 if self.limit.when_exhausted == "error" and self._all_is_used else 0
+            return 1 << 30 if self._fails else 0
         if loop is None or loop.is_closed():
             return max(0, 1 - self.expected)
         now, means = loop.time(), {"calls": 1.0, "tokens": self._mean_tokens, "budget": self._dearest or math.inf}
@@ -213,6 +216,12 @@ class Admission:
         """Whether the budget is exhausted in all processes, as far as this one knows, or an equal part of it, to
         which no other process can add."""
         return self.exhausted and self.spent_by_all() >= self.most["budget"] / self._parts * _ALL
+
+    @property
+    def _fails(self) -> bool:
+        """Whether calls fail, for nothing is left of the budget: those that are under way may cost less than is held
+        for them."""
+        return self.limit.when_exhausted == "error" and self._under_way == 0 and self._all_is_used
 
     def spent_by_all(self) -> float:
         """How much of the budget is used in all processes."""
@@ -268,7 +277,7 @@ class Admission:
         return 1.0 if self.limit.cost is None else _amount(self.limit.cost(value, results), "cost")
 
     def _tell_if_exhausted(self) -> None:
-        if self.on_exhausted is not None and self.exhausted and self._all_is_used:
+        if self.on_exhausted is not None and self._under_way == 0 and self._all_is_used:
             tell, self.on_exhausted = self.on_exhausted, None
             pauses = self.limit.when_exhausted == "pause"
             tell(

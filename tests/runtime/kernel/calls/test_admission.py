@@ -344,7 +344,10 @@ def test_an_exhausted_budget_is_told_once() -> None:
     admission.on_exhausted = told.append
 
     async def wait() -> None:
-        await admission.enter(0)
+        ticket = await admission.enter(0)
+        assert admission.room() == 0
+        assert not told  # the call may cost less
+        admission.leave(ticket, 0, [], failed=False)
         for _ in range(2):
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(admission.enter(0), 0.01)
@@ -353,6 +356,38 @@ def test_an_exhausted_budget_is_told_once() -> None:
     assert len(told) == 1
     assert "the budget of limit 'model', 1, is exhausted" in told[0]
     assert isinstance(BudgetExhausted(), Exception)
+
+
+def test_an_exhausted_budget_is_told_where_no_call_comes_any_more() -> None:
+    told = list[str]()
+    admission = Admission(Limit("model", budget=2))
+    admission.on_exhausted = told.append
+
+    async def calls() -> None:
+        for _ in range(2):
+            admission.leave(await admission.enter(0), 0, [], failed=False)
+
+    asyncio.run(calls())
+    assert not told
+    assert (admission.room(), len(told)) == (0, 1)
+    # So it is in a container that has made none.
+    other = Admission(Limit("model", budget=2))
+    other.on_exhausted, other.meters["budget"].most = told.append, 0.0
+    assert (other.room(), len(told)) == (0, 1)
+    other.told_of_all(2.0)
+    assert (other.room(), len(told)) == (0, 2)
+
+
+def test_calls_that_are_under_way_exhaust_no_budget_for_others() -> None:
+    service = Service()
+    limit = Limit("model", budget=20, cost=lambda value, _: 5 if value == 0 else 1, when_exhausted="error")
+    with PipelineDriver(_pipeline(service.one, limit)) as driver:
+        _send(driver, 1)
+        driver.advance(10 * SECOND)
+        _send(driver, 11)  # of which three hold five each
+        driver.advance(10 * MINUTE)
+        assert not driver.dead_letters
+        assert len(service.asked) == 12
 
 
 def test_who_looks_at_the_limit_of_a_table_lets_calls_pass_and_tells_what_waits() -> None:
