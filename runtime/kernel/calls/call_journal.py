@@ -80,10 +80,14 @@ def call_names(
     return name
 
 
+_decode_message = msgspec.msgpack.Decoder(MessageName).decode
+_decode_pane = msgspec.msgpack.Decoder(PaneName).decode
+_PANE = bytes([0x90 + len(PaneName._fields)])  # how an array of so many begins
+
+
 def named(name: bytes) -> MessageName | PaneName:
-    """What the name of a call says."""
-    parts = msgspec.msgpack.decode(name)
-    return MessageName(*parts) if len(parts) == len(MessageName._fields) else PaneName(*parts)
+    """What the name of a call says. Raises DecodeError or UnicodeDecodeError for what is none."""
+    return _decode_pane(name) if name[:1] == _PANE else _decode_message(name)
 
 
 def _digest(value: Any) -> bytes:

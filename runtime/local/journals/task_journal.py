@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from msgspec import DecodeError
+
 from ...kernel.calls.call_journal import MessageName, PaneName, named
 from ...size_limit import SizeLimit, record_bytes
 from ...systems.contract import StreamPartition, System
@@ -18,6 +20,9 @@ _log = logging.getLogger(__name__)
 
 MOST_STRETCHES = 64
 """Stretches of a journal that are told apart. There is one for each commit while a call takes long."""
+
+NO_ENTRY = (DecodeError, UnicodeDecodeError, IndexError, ZeroDivisionError)
+"""What reading a record raises that something else has written: by its name, by its length, or by its elasticity."""
 
 Fired = Callable[[str], int | None]
 """The watermark up to which an operator has fired, in ms since epoch; None if no such operator is in the stage."""
@@ -75,12 +80,19 @@ class TaskJournal:
 
     def load(self, entries: Iterable[tuple[bytes, bytes]], end: int, offsets: Mapping[StreamPartition, int]) -> None:
         """Take the entries of an earlier run, up to the offset `end` of the journal. Those of other key buckets, of
-        messages before these `offsets` of the task's partitions, and of the ends of input of other runs are left out.
+        messages before these `offsets` of the task's partitions, and of the ends of input of other runs are left out;
+        so is what is no entry, with a warning.
         """
+        strange = 0
         for name, entry in entries:
-            if not self._is_own(entry):
+            try:
+                what = named(name)
+                own = self._is_own(entry)
+            except NO_ENTRY:
+                strange += 1
                 continue
-            what = named(name)
+            if not own:
+                continue
             if isinstance(what, PaneName):
                 if what.run not in ("", self._run):
                     continue
@@ -89,6 +101,13 @@ class TaskJournal:
             else:
                 self._open.add(what)
             self._entries[name] = what, entry[2:]
+        if strange:
+            _log.warning(
+                "%s has %d records that are no entries of a journal: they are left out, and if there were entries in "
+                "their place, these calls are made again",
+                self.place[0],
+                strange,
+            )
         self._close(end)
 
     def take(self, name: bytes) -> bytes | None:

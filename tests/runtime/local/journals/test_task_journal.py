@@ -115,6 +115,28 @@ def test_entries_at_and_above_the_checkpoint_answer_once() -> None:
     assert one.take(of_message(5)) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        (b"\xff\xff", b"\1\0r"),
+        (b"x", b"\1\0r"),
+        (b"\x93\1\2\3", b"\1\0r"),
+        (b"\x95\1\2\3\4\5", b"\1\0r"),
+        (b"\x97\1\2\3\4\5\6\7", b"\1\0r"),
+        (b"\x95\xa1\xff\0\0\xc4\0\0", b"\1\0r"),
+        (of_message(1), b"r"),
+        (of_message(1), b"\0\0r"),
+    ],
+)
+def test_what_something_else_has_written_is_left_out(
+    name: bytes, entry: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = journal(Written(3))
+    one.load([(name, entry), (of_message(2), b"\1\0r"), (name, entry)], 3, {IN: 0})
+    assert (one.take(of_message(1)), one.take(of_message(2))) == (None, b"r")
+    assert [text for text in caplog.messages if "has 2 records that are no entries of a journal" in text]
+
+
 def test_entries_of_partitions_that_the_task_does_not_read_are_left_out() -> None:
     one = journal(Written(1))
     one.load([(of_message(0), b"\1\0r")], 1, {("other", 0): 0})
