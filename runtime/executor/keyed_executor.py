@@ -276,10 +276,11 @@ class KeyedExecutor(Generic[T, R]):
         if not valid:
             wrong, expected = f"KeyedExecutor: partition={partition!r}, offset={offset!r}", "both, or none of them"
             raise UsageError(explain(wrong, expected, "write partition=(topic, number), offset=record.offset()"))
-        try:
-            hash((key, partition))
-        except TypeError as error:
-            wrong, expected = f"KeyedExecutor: key={key!r}, partition={partition!r}", "what is hashable"
+        try:  # before anything is taken: to hash them may raise, and to compare them with others
+            self._lines.length(key)
+            self._partitions.get(partition)
+        except Exception as error:
+            wrong, expected = f"KeyedExecutor: key={key!r}, partition={partition!r}: {error}", "what is hashable"
             raise UsageError(explain(wrong, expected, "pass bytes, text, a number or a tuple")) from error
         if offset is None:
             return None

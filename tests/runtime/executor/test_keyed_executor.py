@@ -356,6 +356,30 @@ def test_wrong_submissions_are_explained(given: dict[str, Any], wrong: str) -> N
     asyncio.run(main())
 
 
+class Incomparable:
+    """Has the hash of 1, and compares with nothing."""
+
+    def __hash__(self) -> int:
+        return hash(1)
+
+    def __eq__(self, _: object) -> bool:
+        raise RuntimeError("it compares with nothing")
+
+
+@pytest.mark.parametrize("given", [{"key": Incomparable()}, {"partition": Incomparable(), "offset": 0}])
+def test_what_cannot_be_compared_is_refused_before_it_is_taken(given: dict[str, Any]) -> None:
+    async def main() -> None:
+        async with KeyedExecutor(doubled) as executor:
+            await executor.submit(1, key=1, partition=1, offset=0)
+            with pytest.raises(UsageError, match="it compares with nothing"):
+                await executor.submit(2, **{"partition": 1, "offset": 1, **given})
+            assert executor.in_flight == 1
+            await executor.drain()
+            assert executor.position(1) == 1
+
+    asyncio.run(main())
+
+
 def test_an_executor_is_used_within_one_block() -> None:
     async def main() -> None:
         executor = KeyedExecutor(doubled)
