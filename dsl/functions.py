@@ -167,7 +167,8 @@ def asynchronous(what: str, fn: Any, *takes: str, many: bool = False) -> None:
     # An object of a decorator's class: its method says nothing of what it returns either.
     wrapped = _called(inspect.unwrap(fn))
     if not (is_asynchronous(fn) or is_asynchronous(wrapped) or _may_wait(code)):
-        remedy = "write it with async def; one that returns what another makes is annotated with -> Awaitable[...]"
+        remedy = f"call it in threads: in_threads({called_name(fn)}, threads=8); or write it with async def; one that "
+        remedy += "returns what another makes is annotated with -> Awaitable[...]"
         raise PipelineError(explain(f"{what} got the plain function {called_name(fn)}", "an async function", remedy))
     check_call(what, fn, *takes, of="an async function")
     if many:

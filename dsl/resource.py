@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 from .errors import PipelineError
 from .functions import called_name, check_call, is_generator
 from .origin import Origin, here
+from .pooled_function import PooledFunction
 from .validation import explain, require
 from .verb_calls import explained_call
 
@@ -157,10 +158,13 @@ def can_call(thing: object, name: str) -> bool:
 
 
 def opened_with(fn: Any) -> tuple[Any, ...]:
-    """The object that is to be opened before a function is called: the function itself, if it is an object with `open`
-    and `close`, or the one whose method it is; none if there is no such object."""
+    """What is to be opened before a function is called: the function itself, if it is an object with `open` and
+    `close`, or the object whose method it is; none if there is no such object. In front of the pool of a plain function
+    comes what that needs."""
     while isinstance(fn, partial):
         fn = fn.func
+    if isinstance(fn, PooledFunction):
+        return (*opened_with(fn.fn), fn)
     owner = fn.__self__ if isinstance(fn, MethodType) else fn
     return (owner,) if opens_itself(owner) else ()
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..keyed_state import HoldsStates
+from ..pooled_function import pooled_in
 from ..processor import states_of
 from .base import Emits, Operator, Role
 from .calls import AsyncCall
@@ -66,3 +67,8 @@ class TaskCall(Operator):
     def async_call(self) -> AsyncCall:
         """The call for each message."""
         return self.call
+
+    @property
+    def opens(self) -> tuple[Any, ...]:
+        """What its calls need, and the pools of plain functions that stand in its class."""
+        return (*self.call.opens, *pooled_in(type(self.sample)))

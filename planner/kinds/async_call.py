@@ -8,6 +8,7 @@ from typing import Any, Union, get_args, get_origin
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN, element_type, returned, taken
 from ...dsl.operators.labels import function_name
+from ...dsl.pooled_function import PooledFunction
 from ...dsl.text import plural
 from ..descriptions import duration
 from ..flow import Flow
@@ -43,7 +44,8 @@ def _called(operator: ops.AsyncFlatMap) -> Callable[..., Any]:
 
 
 def _of_call(operator: ops.AsyncFlatMap, inputs: list[Flow]) -> Iterator[Contradiction]:
-    fn = operator.call.fn
+    fn: Callable[..., Any] = operator.call.fn
+    fn = fn.fn if isinstance(fn, PooledFunction) else fn
     wanted = taken(fn) if operator.call.batch is None else element_type(taken(fn))
     return taking(operator, function_name(fn), wanted, inputs)
 
@@ -53,6 +55,8 @@ def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
     call = op.call
     options = {"function": function_name(call.fn), "order": call.order, "max_in_flight": str(call.max_in_flight)}
     options["timeout"] = duration(call.timeout)
+    if isinstance(call.fn, PooledFunction):
+        options[call.fn.kind] = str(call.fn.size)
     if call.retry is not None:
         options["attempts"] = str(call.retry.attempts)
     if call.batch is not None:

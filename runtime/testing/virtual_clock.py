@@ -9,6 +9,7 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from ...dsl.errors import UsageError
 from ...dsl.validation import explain
+from ..kernel.calls.function_pools import loop_pools
 from ..process.machine import Machine
 
 T = TypeVar("T")
@@ -34,7 +35,8 @@ class _Idle(selectors.SelectSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Runs callbacks that are ready, in the order asyncio gives them; its time stands still until `jump`.
 
-    A function for an executor (`asyncio.to_thread`) runs at once in this thread. Sockets and pipes are never ready.
+    A function for an executor (`asyncio.to_thread`), or in a pool (`in_threads`), runs at once in this thread. Sockets
+    and pipes are never ready.
     """
 
     pulse = math.inf
@@ -50,6 +52,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         idle = _Idle()
         super().__init__(idle)
         idle.on_idle = self._on_idle
+        loop_pools(self, at_once=True)
 
     def time(self) -> float:
         """The virtual time, in seconds."""

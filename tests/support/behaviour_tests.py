@@ -111,6 +111,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/files/formats.py": ("tests/runtime/files/test_records.py",),
     "runtime/kernel/calls/door.py": (
         "tests/runtime/kernel/calls/test_admission.py",
+        "tests/runtime/kernel/calls/test_function_pools.py",
         "tests/runtime/kernel/calls/test_circuit.py",
     ),
     "runtime/kernel/calls/message_origin.py": ("tests/runtime/kernel/calls/test_call_journal.py",),

@@ -93,7 +93,7 @@ def _no_keys() -> Sequence[str]:
 
 def keys_of(call: Call | None, origin: Callable[[InFlightMessage], str]) -> list[str]:
     """The keys of a call, or of the calls of a batch; raises UsageError if there is none."""
-    if call is None:
+    if call is None or call.item is None:  # of an executor, which names no messages
         raise _outside()
     calls: list[Call] = call.item if isinstance(call.item, list) else [call]
     return [digest(origin(one.item[2]), one.path) for one in calls]

@@ -14,6 +14,7 @@ from ....planner.descriptions import duration
 from ...process.interruptions import INTERRUPTIONS
 from ...process.resource_limits import require_descriptors_of_loop
 from .event_loops import LoopMaker
+from .function_pools import loop_pools
 from .loop_time import LoopTimer, loop_time
 from .threads import CallThreads
 
@@ -241,10 +242,11 @@ async def calls_ended(but: Collection["asyncio.Task[Any]"] = ()) -> "set[asyncio
 
 
 def begin_loop(make_loop: LoopMaker = asyncio.new_event_loop) -> tuple[asyncio.AbstractEventLoop, CallThreads]:
-    """An event loop for users' functions, and the threads of its `asyncio.to_thread` calls."""
+    """An event loop for users' functions, with pools for plain ones, and the threads of `asyncio.to_thread` calls."""
     require_descriptors_of_loop()
     loop, threads = make_loop(), CallThreads()
     loop.set_default_executor(threads)
+    loop_pools(loop)
     return loop, threads
 
 
@@ -255,6 +257,7 @@ def end_loop(loop: asyncio.AbstractEventLoop, threads: CallThreads) -> None:
         loop.run_until_complete(_cancel_all())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(_wait_for(threads, until))
+        loop.run_until_complete(loop_pools(loop).end())
         loop.run_until_complete(_cancel_all())
     finally:
         loop.close()

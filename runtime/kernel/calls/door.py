@@ -1,11 +1,14 @@
 """What lets the calls of a pool begin: within a limit, and while no breaker leaves them off."""
 
+import asyncio
 from typing import Any
 
+from ....dsl.pooled_function import PooledFunction
 from .admission import Admission, Ticket
 from .call import Call
 from .circuit import Circuit
 from .concurrency import Concurrency
+from .function_pools import loop_pools
 
 
 class Door:
@@ -148,3 +151,35 @@ class Lookout(Door):
         """Let each call begin."""
         del call
         return None
+
+
+class PoolDoor(Door):
+    """The door of calls of a plain function: they wait for a place in its pool, too, before their timeout begins."""
+
+    def __init__(
+        self,
+        pooled: PooledFunction[..., Any],
+        admission: Admission | None,
+        circuit: Circuit | None = None,
+        concurrency: Concurrency | None = None,
+    ) -> None:
+        super().__init__(admission, circuit, concurrency)
+        self._pooled = pooled
+
+    async def enter(self, call: Call) -> Exception | None:
+        """Wait until a call may begin. Returns its error where it never may."""
+        pool = loop_pools(asyncio.get_running_loop()).waited_for(self._pooled)
+        if pool is None:
+            return await super().enter(call)
+        # First: what a limit allows is to be used at once.
+        await pool.places.enter()
+        entered = False
+        try:
+            refused = await super().enter(call)
+            entered = refused is None
+        finally:
+            if entered:
+                pool.kept += 1
+            else:
+                pool.places.leave()
+        return refused

@@ -8,6 +8,7 @@ from typing import Any
 from ....dsl.breaker import Breaker
 from ....dsl.limit import Limit
 from ....dsl.operators import AsyncCall
+from ....dsl.pooled_function import PooledFunction
 from ....dsl.remote_table import RemoteTable
 from ....dsl.resource import Resource
 from ....planner.flow import Flow
@@ -16,7 +17,7 @@ from ...size_limit import SizeLimit
 from ..calls.admission import Admission
 from ..calls.circuit import Circuit
 from ..calls.concurrency import Concurrency
-from ..calls.door import Door
+from ..calls.door import Door, PoolDoor
 from ..operators.remote_tables import RemoteTableClient, with_client
 from .stage_graph import StageGraph
 
@@ -75,14 +76,16 @@ class Program:
         """What lets calls begin within a limit. Programs with the same `clients` share it."""
         return admission_of(self.clients, limit)
 
-    def door(self, call: AsyncCall) -> Door:
-        """What lets the calls of a pool begin: one of them in each batch, if it makes batches."""
+    def door(self, call: AsyncCall, pooled: PooledFunction[..., Any] | None = None) -> Door:
+        """What lets the calls of a pool begin: one of them in each batch, if it makes batches. `pooled` is the plain
+        function that they call, if there is one."""
         most = max(1, call.max_in_flight // (1 if call.batch is None else call.batch.size))
-        return Door(
+        parts = (
             None if call.limit is None else self.admission(call.limit),
             None if call.breaker is None else circuit_of(self.clients, call.breaker),
             None if call.concurrency is None else Concurrency(call.concurrency, most),
         )
+        return Door(*parts) if pooled is None else PoolDoor(pooled, *parts)
 
     def cancel_batches(self) -> None:
         """Give up what remote tables have begun for calls that have been cancelled, of all tasks in this process."""

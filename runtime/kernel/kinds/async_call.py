@@ -9,10 +9,11 @@ from ....dsl import operators as ops
 from ....dsl.functions import called_name
 from ....dsl.operators import Operator
 from ....dsl.operators.calls import Order
+from ....dsl.pooled_function import PooledFunction
 from ....dsl.serde import value_serde
 from ..calls.call_journal import CallJournal, KeptResults, call_names
 from ..calls.call_keys import origins
-from ..calls.door import Lookout
+from ..calls.door import Door, Lookout
 from ..calls.in_flight import InFlightMessage
 from ..code.code_writer import CodeWriter
 from ..code.source_text import CodePath, Variables
@@ -87,10 +88,19 @@ def attach_pool(
         # Each attempt has its own timeout; to wait for the limit must cost the message none.
         given["door"] = Lookout(environment.program.admission(call.limit))
         call = replace(call, timeout=_FOREVER)
-    elif not (call.limit is None and call.breaker is None and call.concurrency is None):
-        given["door"] = environment.program.door(call)
+    elif (door := _door(environment, operator, call)) is not None:
+        given["door"] = door
     pool = environment.pools[operator.id] = environment.make_pool(operator, call, after, **given)
     return {"submit": pool.submit}
+
+
+def _door(environment: StageEnvironment, operator: Operator, call: ops.AsyncCall) -> Door | None:
+    """What the calls of an operator wait for; None if for nothing."""
+    own = operator.async_call
+    if own is not None and own.table is None and isinstance(own.fn, PooledFunction):
+        return environment.program.door(call, own.fn)
+    free = call.limit is None and call.breaker is None and call.concurrency is None
+    return None if free else environment.program.door(call)
 
 
 def _origins(environment: StageEnvironment, id: str) -> Callable[[InFlightMessage], str]:

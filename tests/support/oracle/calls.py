@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
-from fluvial.dsl import Resource, Retry
+from fluvial.dsl import PooledFunction, Resource, Retry
 from fluvial.dsl import operators as ops
 
 
@@ -56,7 +56,7 @@ class Calls:
         client = () if resource is None else (self._client(resource),)
 
         async def call() -> Any:
-            return await fn(value, *client)
+            return fn.fn(value, *client) if isinstance(fn, PooledFunction) else await fn(value, *client)
 
         for _ in range(retry.attempts - 1 if retry else 0):
             try:

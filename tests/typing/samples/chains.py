@@ -26,6 +26,7 @@ from fluvial.dsl import (
     MessageStream,
     Pane,
     Pipeline,
+    PooledFunction,
     ProcessedStream,
     RemoteTable,
     Resource,
@@ -50,6 +51,7 @@ from fluvial.dsl import (
     count,
     dead_letter,
     hopping,
+    in_threads,
     maximum,
     mean,
     minimum,
@@ -63,7 +65,7 @@ from fluvial.dsl import (
     unbounded,
 )
 from fluvial.planner import Plan, PlannedStage, draw, plan
-from fluvial.runtime import KafkaSystem, Report, Settings, run
+from fluvial.runtime import KafkaSystem, KeyedExecutor, Report, Settings, run
 from fluvial.runtime.testing import PipelineDriver
 
 MINUTE = timedelta(minutes=1)
@@ -307,6 +309,27 @@ async def got_with(values: list[int], client: Client) -> Sequence[Sequence[str] 
 assert_type(numbers.async_flat_map(got_all, id="all", batch=Batch(size=9)), KeyedStream[str, float])
 assert_type(numbers.async_flat_map(got_lists, id="lists", batch=Batch(), order="none"), KeyedStream[str, float])
 assert_type(unkeyed.async_flat_map(got_with, id="with", batch=Batch(), resource=clients), MessageStream[str])
+
+
+# Plain functions in threads.
+def waited(value: int) -> list[str]:
+    return [str(value)]
+
+
+def waited_all(values: list[int], client: Client) -> list[list[str] | Exception]:
+    del client
+    return [[str(value)] for value in values]
+
+
+def row_in_thread(key: str) -> float:
+    return float(key)
+
+
+pooled: PooledFunction[[list[int], Client], list[list[str] | Exception]] = in_threads(waited_all, threads=4)
+assert_type(numbers.async_flat_map(in_threads(waited, threads=4), id="waited"), KeyedStream[str, str])
+assert_type(unkeyed.async_flat_map(pooled, id="waited-all", batch=Batch(), resource=clients), MessageStream[str])
+assert_type(pipeline.remote_table("waited", read=in_threads(row_in_thread, threads=4)), RemoteTable[str, float])
+assert_type(KeyedExecutor(in_threads(row_in_thread, threads=4)), KeyedExecutor[str, float])
 
 
 # Processors.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import fluvial.runtime
-from fluvial.dsl import (Batch, Cache, Context, KeyedProcessor, Message, Pipeline, Retry, Serde, Tag, Trigger, ValueState, resource, after, after_count, aggregate, any_of, collect, count, hopping, reduce, repeat, session, skip, total, tumbling)
+from fluvial.dsl import (Batch, Cache, Context, KeyedProcessor, Message, Pipeline, Retry, Serde, Tag, Trigger, ValueState, resource, after, after_count, aggregate, any_of, collect, count, hopping, in_threads, reduce, repeat, session, skip, total, tumbling)
 from fluvial.dsl import tumblin  # BAD attr-defined reportAttributeAccessIssue: no such name
 from fluvial.planner import (Settings, draw, plan)
 from fluvial.runtime import rnu  # BAD attr-defined reportAttributeAccessIssue: no such name
@@ -69,6 +69,7 @@ unkeyed.flat_map(lambda n: n)  # BAD arg-type,return-value reportArgumentType: n
 unkeyed.map(3)  # BAD arg-type reportArgumentType: no function
 unkeyed.map(str.upper)  # BAD arg-type reportArgumentType: takes a text
 unkeyed.async_flat_map(lambda n: [n], id="plain")  # BAD arg-type,return-value reportArgumentType: no awaitable
+unkeyed.async_flat_map(in_threads(str.split, threads=2), id="texts")  # BAD arg-type reportArgumentType: takes a text
 unkeyed.merge(words)  # BAD arg-type reportArgumentType: values of another type
 p.stream("times", value=str, timestamp=lambda text: text)  # BAD arg-type,return-value reportArgumentType,reportCallIssue: no number
 unkeyed.send_to("out", value=str)  # BAD arg-type reportCallIssue,reportArgumentType: values of another type

@@ -1,0 +1,266 @@
+"""The pools of plain functions: how many calls run at once, what a given-up call keeps, and how a pool ends."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fluvial.dsl import Pipeline, PooledFunction, Retry, in_threads, skip
+from fluvial.dsl.operators import AsyncCall
+from fluvial.runtime import KeyedExecutor, run
+from fluvial.runtime.kernel.calls.async_calls import CallPool
+from fluvial.runtime.kernel.calls.call import Call
+from fluvial.runtime.kernel.calls.cancellation import CallLoop
+from fluvial.runtime.kernel.calls.door import PoolDoor
+from fluvial.runtime.kernel.calls.function_pools import PoolPlaces, loop_pools
+from fluvial.runtime.systems import MemorySystem
+
+
+def in_loop(work: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine returns in a loop that has pools."""
+    loop = CallLoop()
+    loop.begin()
+    try:
+        return loop.run(work)
+    finally:
+        loop.end()
+
+
+def threads_of_calls() -> list[str]:
+    return [one.name for one in threading.enumerate() if one.name.startswith("fluvial-call")]
+
+
+class Slow:
+    """A function that returns when it is told to, and counts how many of its calls run at once."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Semaphore(0)
+        self.running = self.most = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, value: Any) -> list[Any]:
+        with self._lock:
+            self.running += 1
+            self.most = max(self.most, self.running)
+        self.go_on.acquire(timeout=60)
+        with self._lock:
+            self.running -= 1
+        return [value]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.001)
+
+
+def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
+    async def main() -> list[int]:
+        places, entered = PoolPlaces(1), list[int]()
+
+        async def enter(number: int) -> None:
+            await places.enter()
+            entered.append(number)
+
+        waiting = [asyncio.ensure_future(enter(number)) for number in range(4)]
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        for _ in range(3):
+            places.leave()
+            await asyncio.sleep(0)
+        assert places.taken == 0
+        return entered
+
+    assert asyncio.run(main()) == [0, 2, 3]
+
+
+def test_one_who_gives_up_in_the_moment_of_its_turn_lets_the_next_one_in() -> None:
+    async def main() -> int:
+        places = PoolPlaces(1)
+        await places.enter()
+        first, second = (asyncio.ensure_future(places.enter()) for _ in range(2))
+        await asyncio.sleep(0)
+        places.leave()
+        first.cancel()
+        await second
+        return places.taken
+
+    assert asyncio.run(main()) == 1
+
+
+def test_at_most_so_many_calls_run_at_once() -> None:
+    slow = Slow()
+    pooled = in_threads(slow, threads=2)
+
+    async def main() -> list[Any]:
+        calls = [asyncio.ensure_future(pooled(number)) for number in range(5)]
+        await until(lambda: slow.running == 2)
+        for _ in calls:
+            slow.go_on.release()
+        return [await call for call in calls]
+
+    assert in_loop(main()) == [[0], [1], [2], [3], [4]]
+    assert slow.most == 2
+
+
+def test_a_call_that_is_given_up_keeps_its_thread_until_it_returns() -> None:
+    slow = Slow()
+    pooled = in_threads(slow, threads=1)
+
+    async def main() -> list[Any]:
+        first = asyncio.ensure_future(pooled("first"))
+        await until(lambda: slow.running == 1)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        second = asyncio.ensure_future(pooled("second"))
+        await asyncio.sleep(0.01)
+        assert (slow.running, slow.most, second.done()) == (1, 1, False)
+        slow.go_on.release(2)
+        return await second
+
+    assert in_loop(main()) == ["second"]
+    assert slow.most == 1
+
+
+def test_errors_and_context_variables_are_those_of_the_call() -> None:
+    name = ContextVar("name", default="nobody")
+
+    def tell(value: str) -> str:
+        told = name.get()
+        name.set(value)
+        if value == "wrong":
+            raise LookupError(value)
+        return told
+
+    pooled = in_threads(tell, threads=1)
+
+    async def main() -> list[str]:
+        name.set("ann")
+        told = [await pooled("bob"), await pooled("eve")]
+        with pytest.raises(LookupError, match="wrong"):
+            await pooled("wrong")
+        return told
+
+    assert in_loop(main()) == ["ann", "ann"]
+
+
+def test_a_pool_ends_with_the_last_one_that_has_opened_it() -> None:
+    pooled = in_threads(str, threads=2)
+
+    async def main() -> None:
+        before = len(threads_of_calls())
+        await pooled.open()
+        await pooled.open()
+        await pooled(1)
+        await pooled.close()
+        assert await pooled(2) == "2"
+        assert len(threads_of_calls()) > before
+        await pooled.close()
+        await pooled.close()  # of one who has not opened it
+        await until(lambda: len(threads_of_calls()) == before)
+
+    in_loop(main())
+
+
+def test_a_call_that_never_returns_does_not_keep_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    slow = Slow()
+
+    async def main() -> None:
+        call = asyncio.ensure_future(in_threads(slow, threads=1)(1))
+        await until(lambda: slow.running == 1)
+        call.cancel()
+
+    try:
+        in_loop(main())
+    finally:
+        slow.go_on.release()
+    assert "calls that have not returned are left behind: 1" in caplog.text
+
+
+async def answers(pooled: PooledFunction[..., Any], number: int, **options: Any) -> list[Call]:
+    """The calls of a pool for so many messages, once all have ended."""
+    ended = list[Call]()
+    rules: Any = {"timeout": 60_000, "retry": None, **options}
+    call = AsyncCall(fn=pooled, max_in_flight=100, order="input", **rules)
+
+    class Operator:
+        label, origin = "calls", None
+
+    pool = CallPool(Operator(), call, ended.append, door=PoolDoor(pooled, None))
+    for value in range(number):
+        pool.submit(Call(None, value, None))
+    await until(lambda: len(ended) == number)
+    assert loop_pools(asyncio.get_running_loop()).waited_for(pooled).kept == 0  # type: ignore[union-attr]
+    return ended
+
+
+@pytest.mark.slow
+def test_to_wait_for_a_thread_costs_no_timeout() -> None:
+    ready = threading.Barrier(1)
+
+    def at_leisure(value: int) -> list[int]:
+        ready.wait(60)
+        threading.Event().wait(0.05)
+        return [value]
+
+    ended = in_loop(answers(in_threads(at_leisure, threads=2), 20, timeout=400))
+    assert [call.results for call in ended] == [[value] for value in range(20)]
+
+
+def test_a_call_is_made_again_while_its_thread_that_was_given_up_is_counted() -> None:
+    stuck = threading.Event()
+    begun = list[int]()
+
+    def sometimes(value: int) -> list[int]:
+        begun.append(value)
+        if len(begun) == 1:
+            stuck.wait(60)
+        return [value]
+
+    try:
+        pooled = in_threads(sometimes, threads=2)
+        retry = Retry(attempts=2, delay=timedelta(0))
+        ended = in_loop(answers(pooled, 1, timeout=20, retry=retry))
+    finally:
+        stuck.set()
+    assert [call.results for call in ended] == [[0]]
+    assert begun == [0, 0]
+
+
+def test_a_run_leaves_no_thread_behind(caplog: pytest.LogCaptureFixture) -> None:
+    def refused(text: str) -> list[str]:
+        if text == "b":
+            raise ValueError(text)
+        return [text]
+
+    before = len(threads_of_calls())
+    streams = MemorySystem()
+    streams.admin().create("in", 2)
+    writing = streams.producer().begin()
+    for partition in range(2):
+        writing.append("in", partition, [(None, text.encode(), 1, ()) for text in "abc"])
+    writing.commit()
+    pipeline = Pipeline("plain", on_error=skip())
+    texts = pipeline.stream("in", value=str)
+    texts.async_flat_map(in_threads(refused, threads=3), id="call").send_to("out")
+    report = run(pipeline, system=streams, until="end")
+    assert (report.written, report.failed) == ({"out": 4}, {"call": 2})
+    assert len(threads_of_calls()) == before
+    assert not caplog.records
+
+
+def test_an_executor_opens_and_ends_a_pool() -> None:
+    async def main() -> list[int]:
+        got, before = list[int](), len(threads_of_calls())
+        pooled = in_threads(len, threads=2)
+        async with KeyedExecutor(pooled, on_result=lambda _, result: got.append(result)) as executor:
+            for text in ("a", "bb", "ccc"):
+                await executor.submit(text)
+        await until(lambda: len(threads_of_calls()) == before)
+        return sorted(got)
+
+    assert asyncio.run(main()) == [1, 2, 3]
