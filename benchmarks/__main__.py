@@ -81,6 +81,7 @@ def serving(folder: Path) -> Iterator[Topics]:
             yield topics
         finally:
             topics.close()
+            broker.stop()
 
 
 def _latencies(contenders: Sequence[Contender], rate: int, seconds: float, topics: Topics) -> Iterator[Latency]:

@@ -60,7 +60,8 @@ def free_ports(wanted: int) -> list[int]:
 
 class Broker:
     """A broker that keeps all it has in a folder: started again on the folder, it has the same data and address. One
-    that is `loaded` may be slow to answer, and to start again after a crash."""
+    that is `loaded` may be slow to answer, and to start again after a crash. It is killed where its block ends, unless
+    it was stopped in it: with the topics of many tests it takes half a minute to close them."""
 
     def __init__(self, folder: Path, *, loaded: bool = False) -> None:
         self.output = folder / "output.txt"
@@ -192,7 +193,7 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self.kill()
 
     def _format(self) -> None:
         self._data.mkdir(parents=True, exist_ok=True)
@@ -253,7 +254,10 @@ def serve(folder: Path) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Broker(folder) as broker:
         print(f"bootstrap.servers={broker.address}  (data and output in {folder}; Ctrl-C ends it)", flush=True)
-        broker.watch()
+        try:
+            broker.watch()
+        finally:
+            broker.stop()
 
 
 if __name__ == "__main__":

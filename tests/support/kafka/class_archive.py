@@ -15,8 +15,8 @@ def make(archive: Path) -> None:
     """Let a broker run once. At its end it writes down what it has loaded."""
     made = archive.with_suffix(".new")
     os.environ["KAFKA_OPTS"] = f"{SHORT_LIVED} -XX:ArchiveClassesAtExit={made}"
-    with TemporaryDirectory() as folder, Broker(Path(folder)):
-        pass
+    with TemporaryDirectory() as folder, Broker(Path(folder)) as broker:
+        broker.stop()
     if made.exists():
         made.rename(archive)
 
