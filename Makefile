@@ -50,12 +50,12 @@ $(LINKS)/%:
 	@ln -sfn ../../$* $@
 
 # The longest come first, and a short one begins where another has ended, so that none of them is left to run alone at
-# the end. More lanes than cores, as each waits for half of its time: for brokers, for Java, for what has died to be
-# noticed.
-SHORT_LANES := test-systems test-searches test-own-spark
-LANES := test-on-spark test-for-users test-properties test-runtime test-elsewhere $(SHORT_LANES)
-ALL_LANES := test-on-spark test-properties test-faults test-for-users test-runtime test-elsewhere test-cases-on-spark \
-	$(SHORT_LANES)
+# the end; of those that begin late two are on Spark, which has work for all cores. More lanes than cores, as each waits
+# for half of its time: for brokers, for Java, for what has died to be noticed.
+SHORT_LANES := test-searches test-own-spark
+LANES := test-on-spark test-for-users test-properties test-runtime test-systems test-elsewhere $(SHORT_LANES)
+ALL_LANES := test-on-spark test-properties test-for-users test-runtime test-faults test-systems test-elsewhere \
+	test-cases-on-spark $(SHORT_LANES)
 PYTEST := $(BIN)/python -u -m pytest --durations=20
 
 # Else each of the lanes, which begin at once, would compile all that it imports.
@@ -67,8 +67,8 @@ bytecode: setup
 test: setup bytecode broker-jars spark-jars ## run the tests but for faults and the conformance cases on Spark; few examples of each property
 	$(MAKE) --no-print-directory --jobs 5 --keep-going $(LANES) EXAMPLES=--quick
 
-test-all: setup bytecode broker-jars spark-jars ## run every test that takes no minutes, six lanes at a time
-	$(MAKE) --no-print-directory --jobs 6 --keep-going $(ALL_LANES)
+test-all: setup bytecode broker-jars spark-jars ## run every test that takes no minutes, seven lanes at a time
+	$(MAKE) --no-print-directory --jobs 7 --keep-going $(ALL_LANES)
 
 # To read all tests takes as long as a minute of them, so a lane reads those files alone that may hold what it runs.
 # tests/conftest.py refuses a test in another file.
