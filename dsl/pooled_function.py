@@ -119,8 +119,7 @@ def in_threads(fn: Callable[P, T], *, threads: int) -> PooledFunction[P, T]:
     Raises PipelineError for what is no plain function. See `remote-calls` in the guide.
 
     >>> def price(item: str) -> list[int]:
-    ...     time.sleep(0.001)  # a blocking client
-    ...     return [len(item)]
+    ...     return [len(item)]  # as a client says that blocks
     >>> pipeline = Pipeline("priced")
     >>> items = pipeline.stream("items", value=str)
     >>> items.async_flat_map(in_threads(price, threads=8), id="price").send_to("prices")
