@@ -265,6 +265,13 @@ CASES = [
         {},
     ),
     Conformance(
+        "W27-many-at-one-time",
+        gathered,
+        {"in": [events(*[("a", 1)] * 100, *[("a", 2)] * 100)]},
+        text(f"on_time a [0, 2) {['a'] * 100}", f"on_time a [2, 4) {['a'] * 100}"),
+        {},
+    ),
+    Conformance(
         "W28",
         users_in_sessions,
         {"in": [events(("u1", 1), ("u1", 2)), events(("u2", 1), ("u1", 3)), events(("u1", 4))]},

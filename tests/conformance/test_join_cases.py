@@ -93,6 +93,13 @@ CASES = [
         {},
     ),
     Conformance(
+        "W26-the-last-of-one-time-stays",
+        latest,
+        {"in": [rows(("k", "la", 1), ("k", "la", 2), ("k", "lb", 2), ("k", "r", 2))]},
+        out("LlbRr"),
+        {},
+    ),
+    Conformance(
         "J07-a-row-that-has-joined-joins-again",
         latest,
         {"in": [rows(*numbers("l"), *numbers("r", 1), *numbers("l", 2), *numbers("r", 3))]},

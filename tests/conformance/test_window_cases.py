@@ -1,5 +1,6 @@
 """Conformance cases about triggers, in event time: a later message of another key stands for Samza's tick."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,7 +8,25 @@ import pytest
 from engines.comparing import OutputsDiffer
 from engines.conformance import Conformance, Gap, check, events, on_targets, told
 from engines.one_window import ms
-from fluvial.dsl import Pipeline, after, after_count, any_of, count, hopping, repeat, session, tumbling, unbounded
+from explained import assert_explains, error_of
+from fluvial.dsl import (
+    Context,
+    KeyedProcessor,
+    Message,
+    Pipeline,
+    PipelineError,
+    Timer,
+    after,
+    after_count,
+    aggregate,
+    any_of,
+    count,
+    hopping,
+    repeat,
+    session,
+    tumbling,
+    unbounded,
+)
 from fluvial.dsl.windows.assigners import Assigner
 
 AT_BATCH_END = Gap(
@@ -216,3 +235,34 @@ ON_SPARK = (
 @pytest.mark.parametrize(("case", "target"), on_targets(CASES, ON_SPARK))
 def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)
+
+
+class Ticking(KeyedProcessor[str, str, str]):
+    """What has timers, and is no function."""
+
+    def on_message(self, message: Message[str], context: Context[str]) -> list[str]:
+        del context
+        return [message.value]
+
+    def on_timer(self, timer: Timer, context: Context[str]) -> list[str]:
+        del context
+        return [timer.name]
+
+
+def source(**options: Any) -> Any:
+    return Pipeline("p").stream("in", value=str, **options)
+
+
+@pytest.mark.parametrize(
+    "illegal",
+    [
+        lambda ticking: source().partition_by(ticking, id="by", key_type=str),
+        lambda ticking: source(timestamp=ticking),
+        lambda ticking: aggregate(ticking, lambda so_far, _: so_far, type=int),
+        lambda ticking: aggregate(lambda: 0, ticking, type=int),
+    ],
+    ids=["key", "time", "initializer", "fold"],
+)
+def test_w24_what_has_timers_is_no_function_of_keys_times_or_aggregates(illegal: Callable[[Any], Any]) -> None:
+    """Overruled: as a fold function it is refused, too; it is a processor, which `process` takes."""
+    assert_explains(error_of(lambda: illegal(Ticking()), PipelineError), "got <", None, "a function", "pass a function")
