@@ -12,7 +12,7 @@ from .operators.calls import AsyncCall
 from .operators.graph import ONE_PIPELINE, OperatorGraph
 from .side_output import TaskStream
 from .stream import MessageStream
-from .task_checks import check_by_key, check_window, checked_task
+from .task_checks import check_by_key, check_exclusive, check_window, checked_task
 from .validation import millis, one_of, operator_id, require
 
 StateOf = Literal["key", "task"]
@@ -20,7 +20,13 @@ StateOf = Literal["key", "task"]
 
 
 def add_task(
-    graph: OperatorGraph, id: str, factory: Any, inputs: Any, window: timedelta | None, state: StateOf | None
+    graph: OperatorGraph,
+    id: str,
+    factory: Any,
+    inputs: Any,
+    window: timedelta | None,
+    state: StateOf | None,
+    exclusive: bool,
 ) -> ProcessedStream[Any, Any] | TaskStream[Any]:
     """Add the operator of a stream task; raises PipelineError for arguments that make none."""
     what = f"task {id!r}"
@@ -35,6 +41,7 @@ def add_task(
     if by_key:
         check_by_key(what, sample)
     fields = {"factory": factory, "sample": sample, "by_key": by_key, "window": check_window(what, sample, window)}
+    fields["exclusive"] = check_exclusive(what, sample, exclusive)
     tails = tuple(stream._tail for stream in streams)
     if isinstance(sample, AsyncStreamTask):
         tails = (_add_calls(what, graph, id, sample, tails, by_key=by_key),)

@@ -15,8 +15,9 @@ from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, Adaptive, CallOptions, Cal
 from .operators.deduplicate import checked_deduplicate
 from .operators.graph import ONE_PIPELINE
 from .operators.join import JoinRules, check_sides, checked_join, checked_lookup
+from .operators.process import checked_process
 from .operators.window import WindowRules, checked_window
-from .processor import KeyedProcessor, Tag, checked_processor
+from .processor import KeyedProcessor, Tag
 from .remote_table import Batch, RemoteTable
 from .resource import Resource
 from .serde import Serde
@@ -154,6 +155,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         late_to: str | None = None,
         time: ops.Time = "event",
         combine: bool = True,
+        exclusive: bool = True,
     ) -> "KeyedStream[K, Pane[K, A]]":
         """Aggregate the messages of each key and window; emit a pane when the watermark passes the window's end.
 
@@ -168,6 +170,10 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         is the same, so that a key with many messages costs little; the plan shows it. `combine=False` sends each
         message alone.
 
+        What is emitted by time goes through asynchronous calls behind the window at once, up to their `max_in_flight`,
+        and the task takes no message until all of it has landed. With `exclusive=False` it takes messages meanwhile:
+        for calls whose order among each other does not matter.
+
         >>> pipeline = Pipeline("busy")
         >>> clicks = pipeline.stream("clicks", key=str, value=str)
         >>> clicks.window(tumbling(timedelta(seconds=1)), count(), id="per-second").send_to("busy")
@@ -180,7 +186,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         Source: Akidau et al., The Dataflow Model (VLDB 2015).
         """
         late = (late_trigger, lateness, late_to)
-        rules = WindowRules(f"window {id!r}", assigner, aggregate, trigger, *late, accumulate, time, combine)
+        rules = WindowRules(f"window {id!r}", assigner, aggregate, trigger, *late, accumulate, time, combine, exclusive)
         return KeyedStream(self._graph, self._add(ops.WindowBy, id=id, **checked_window(rules)))
 
     @overload
@@ -206,6 +212,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         how: Literal["left"],
         retain: ops.Retain = "all",
         time: ops.Time = "event",
+        exclusive: bool = True,
     ) -> "KeyedStream[K, U]": ...
     @overload
     def join(
@@ -218,6 +225,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         how: Literal["outer"],
         retain: ops.Retain = "all",
         time: ops.Time = "event",
+        exclusive: bool = True,
     ) -> "KeyedStream[K, U]": ...
     @overload
     def join(
@@ -242,6 +250,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         how: ops.How = "inner",
         retain: ops.Retain = "all",
         time: ops.Time = "event",
+        exclusive: bool = True,
     ) -> "KeyedStream[K, U]":
         """Bring rows of this stream, the left one, and another together: `fn(left, right)` for each two of one key.
 
@@ -250,7 +259,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         `fn(left, None)` for each left row that has joined none when its time is over, "outer" `fn(None, right)` too;
         behind those, time is `within` behind. The result has the later of both times and the left row's headers.
         Rows behind the watermark of both sides are dropped and counted. With `time="processing"` a row's time is when
-        it comes.
+        it comes. `exclusive=` is for rows that have joined none, as for the panes of a `window`.
 
         With a table: `fn(value, row)` for the row that the table has for the message's key when it is processed. A
         message without row is left out, or with `how="left"` `fn` gets None. Key, timestamp and headers stay. A remote
@@ -270,7 +279,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
 
         Source: Apache Samza's joins for `retain="latest"`; Flink's interval joins for "all".
         """
-        rules = JoinRules(f"join {id!r}", fn, within, how, retain, time)
+        rules = JoinRules(f"join {id!r}", fn, within, how, retain, time, exclusive)
         if isinstance(other, RemoteTable):
             return self._join_remote(other, id, rules)
         if isinstance(other, Table):
@@ -328,10 +337,15 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         fields = checked_deduplicate(f"deduplicate {id!r}", within, by, by_type)
         return KeyedStream(self._graph, self._add(ops.Deduplicate, id=id, **fields))
 
-    def process(self, processor: KeyedProcessor[K, V, U], *, id: str) -> "ProcessedStream[K, U]":
-        """Hand the messages of each key to a processor, which keeps state and sets timers: see `KeyedProcessor`."""
-        checked = checked_processor(f"process {id!r}", processor)
-        return ProcessedStream(self._graph, self._add(ops.Process, id=id, processor=checked))
+    def process(
+        self, processor: KeyedProcessor[K, V, U], *, id: str, exclusive: bool = True
+    ) -> "ProcessedStream[K, U]":
+        """Hand the messages of each key to a processor, which keeps state and sets timers: see `KeyedProcessor`.
+
+        `exclusive=` is for what its timers emit, as for the panes of a `window`.
+        """
+        checked = checked_process(f"process {id!r}", processor, exclusive=exclusive)
+        return ProcessedStream(self._graph, self._add(ops.Process, id=id, **checked))
 
     # Samza's spellings.
     asyncFlatMap = async_flat_map

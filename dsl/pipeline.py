@@ -133,8 +133,7 @@ class Pipeline:
         A task of the local engine processes messages of a lower `priority` only while none of a higher one wait; it may
         be negative. Inputs of the same priority, which is 0, take turns.
 
-        >>> pipeline = Pipeline("p")
-        >>> pipeline.stream("readings", value=dict[str, float], key=str, out_of_order=timedelta(seconds=5))
+        >>> Pipeline("p").stream("readings", value=dict[str, float], key=str, out_of_order=timedelta(seconds=5))
         KeyedStream(stream readings)
         """
         stream_name(name)
@@ -318,6 +317,7 @@ class Pipeline:
         id: str,
         window: timedelta | None = None,
         state: Literal["task"] = ...,
+        exclusive: bool = True,
     ) -> TaskStream[U]: ...
     def task(
         self,
@@ -327,12 +327,13 @@ class Pipeline:
         id: str,
         window: timedelta | None = None,
         state: StateOf | None = None,
+        exclusive: bool = True,
     ) -> ProcessedStream[Any, Any] | TaskStream[Any]:
         """Hand the messages of streams to a stream task, the low-level API: see `StreamTask`, `AsyncStreamTask`.
 
         `factory` makes one for each task of the run: the class, or a function without arguments. `state="key"`, the
-        default of keyed streams, keeps state by key; "task" keeps it by task, and then the stage is not elastic.
-        `window` is the time between two calls of the method of that name.
+        default of keyed streams, keeps state by key; "task" keeps it by task, and then the stage is not elastic. Every
+        `window` the method of that name is called; `exclusive` is for what it sends, as for panes: see `KeyedStream`.
 
         >>> class Count(StreamTask[str, str, int]):
         ...     seen = ValueState(int, 0)
@@ -350,7 +351,7 @@ class Pipeline:
 
         Source: Apache Samza's low-level task API.
         """
-        return add_task(self._graph, id, factory, inputs, window, state)
+        return add_task(self._graph, id, factory, inputs, window, state, exclusive)
 
     @property
     def operators(self) -> tuple[ops.Operator, ...]:

@@ -9,7 +9,7 @@ from .functions import check_call, is_asynchronous, is_generator
 from .keyed_state import HoldsStates
 from .processor import check_attributes, clock_of
 from .stream_task import OF_THE_TASK, StreamTask, hooks_of
-from .validation import explain, millis, require
+from .validation import explain, flag, millis, require
 
 
 def checked_task(what: str, factory: Any) -> HoldsStates:
@@ -63,6 +63,15 @@ def check_window(what: str, task: HoldsStates, window: timedelta | None) -> int 
     remedy = "write def window(self, collector, coordinator), or leave out window="
     require(ticks, PipelineError, f"{what}: window= and {name}, which has no method window", "a method window", remedy)
     return millis(f"{what}: window", window, least=1)
+
+
+def check_exclusive(what: str, task: HoldsStates, exclusive: Any) -> bool:
+    """Whether messages wait for what `window` sends. Refused where the class has no such method."""
+    flag(f"{what}: exclusive", exclusive)
+    wrong = f"{what}: exclusive=False and {type(task).__name__}, which has no method window"
+    good, remedy = exclusive or "window" in hooks_of(task), "leave out exclusive=: it is for what window sends"
+    require(good, PipelineError, wrong, "a method window", remedy)
+    return bool(exclusive)
 
 
 def check_by_key(what: str, task: HoldsStates) -> None:

@@ -81,3 +81,8 @@ def remote_options(table: RemoteTable[Any, Any]) -> dict[str, str]:
 def time_options(op: Operator) -> dict[str, str]:
     """The option that tells processing time; none where an operator goes by event time, as most do."""
     return {} if op.time_domain == "event" else {"time": op.time_domain}
+
+
+def exclusive_options(op: Operator) -> dict[str, str]:
+    """The option that messages do not wait for what time makes an operator emit; none where they do."""
+    return {} if op.is_exclusive else {"exclusive": "no"}

@@ -139,6 +139,11 @@ class Operator:
         return True
 
     @property
+    def is_exclusive(self) -> bool:
+        """Whether messages wait for what time makes it emit, until that has gone through the calls behind it."""
+        return True
+
+    @property
     def follows_clock(self) -> bool:
         """Whether the clock makes it fire, so that an engine has to wake it when no message comes."""
         return self.time_domain == "processing"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 from ..errors import PipelineError
 from ..functions import function
 from ..remote_table import RemoteTable
-from ..validation import millis, one_of, require
+from ..validation import flag, millis, one_of, require
 from .base import Emits, Operator, Role, Time
 from .calls import AsyncCall
 
@@ -26,6 +26,7 @@ class JoinStreams(Operator):
     how: How
     retain: Retain
     time: Time = "event"
+    exclusive: bool = True
     kind: ClassVar[str] = "join"
     role: ClassVar[Role] = "both"
     emits: ClassVar[Emits] = "many"
@@ -35,6 +36,11 @@ class JoinStreams(Operator):
     def time_domain(self) -> Time:
         """The time that closes it: "event" or "processing", as its `time=` was given."""
         return self.time
+
+    @property
+    def is_exclusive(self) -> bool:
+        """As its `exclusive=` was given."""
+        return self.exclusive
 
     @property
     def keeps_values(self) -> bool:
@@ -103,6 +109,7 @@ class JoinRules:
     how: How
     retain: Retain
     time: Time
+    exclusive: bool = True
 
 
 def check_sides(what: str, *, keyed: bool, same: bool) -> None:
@@ -121,12 +128,16 @@ def checked_join(given: JoinRules) -> dict[str, Any]:
     one_of(f"{what}: how", given.how, get_args(How))
     one_of(f"{what}: retain", given.retain, get_args(Retain))
     one_of(f"{what}: time", given.time, get_args(Time))
+    flag(f"{what}: exclusive", given.exclusive)
+    wrong, remedy = f'{what}: exclusive=False with how="inner"', "leave it out: such a join emits with messages alone"
+    require(given.exclusive or given.how != "inner", PipelineError, wrong, 'how="left" or "outer"', remedy)
     wrong, remedy = f"{what} has no within=", "pass within=timedelta(minutes=10)"
     require(within is not None, PipelineError, wrong, "how far apart in time two rows may be", remedy)
     # An entry of `within` is past it already where rows expire, so none would ever join.
     least = 1 if given.retain == "latest" else 0
     within_ms = millis(f"{what}: within", timedelta(0) if within is None else within, least=least)
-    return {"fn": given.fn, "within": within_ms, "how": given.how, "retain": given.retain, "time": given.time}
+    fields = {"how": given.how, "retain": given.retain, "time": given.time, "exclusive": given.exclusive}
+    return {"fn": given.fn, "within": within_ms, **fields}
 
 
 def checked_lookup(given: JoinRules) -> dict[str, Any]:
@@ -134,6 +145,7 @@ def checked_lookup(given: JoinRules) -> dict[str, Any]:
     what = given.what
     function(what, given.fn, "value", "row")
     useless = {"within": given.within is not None, "retain": given.retain != "all", "time": given.time != "event"}
+    useless["exclusive"] = given.exclusive is not True
     for name, is_given in useless.items():
         wrong, remedy = f"{what} with a table has {name}=", f"leave out {name}="
         require(not is_given, PipelineError, wrong, "the row that the table has when a message comes", remedy)

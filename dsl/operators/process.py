@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..processor import KeyedProcessor, Tag, clock_of
+from ..errors import PipelineError
+from ..processor import KeyedProcessor, Tag, answers_timers, checked_processor, clock_of
 from ..resource import opens_itself
+from ..validation import flag, require
 from .base import Emits, Operator, Role
 
 
@@ -13,6 +15,7 @@ class Process(Operator):
     """Hands the messages of each key to a processor of the user's, which keeps state and sets timers."""
 
     processor: KeyedProcessor[Any, Any, Any]
+    exclusive: bool = True
     kind: ClassVar[str] = "process"
     role: ClassVar[Role] = "both"
     emits: ClassVar[Emits] = "many"
@@ -21,6 +24,11 @@ class Process(Operator):
     def follows_clock(self) -> bool:
         """Whether its class declares timers by the clock."""
         return clock_of(self.processor) is not None
+
+    @property
+    def is_exclusive(self) -> bool:
+        """As its `exclusive=` was given."""
+        return self.exclusive
 
     @property
     def opens(self) -> tuple[Any, ...]:
@@ -50,3 +58,13 @@ class Side(Operator):
     def name(self) -> str:
         """`side alerts`: a processor has one side output for each tag."""
         return f"side {self.tag.name}"
+
+
+def checked_process(what: str, processor: Any, *, exclusive: bool) -> dict[str, Any]:
+    """The fields of a processor's operator; raises PipelineError for what cannot be put to work."""
+    checked = checked_processor(what, processor)
+    flag(f"{what}: exclusive", exclusive)
+    wrong = f"{what}: exclusive=False and {type(checked).__name__}, which has no on_timer"
+    remedy = "leave out exclusive=: it is for what timers emit"
+    require(exclusive or answers_timers(checked), PipelineError, wrong, "a processor that answers timers", remedy)
+    return {"processor": checked, "exclusive": exclusive}

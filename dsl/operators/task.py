@@ -20,6 +20,7 @@ class Task(Operator):
     sample: HoldsStates
     by_key: bool
     window: int | None
+    exclusive: bool = True
     kind: ClassVar[str] = "task"
     role: ClassVar[Role] = "both"
     emits: ClassVar[Emits] = "many"
@@ -34,6 +35,11 @@ class Task(Operator):
     def keeps_state(self) -> bool:
         """Whether its class declares states."""
         return bool(states_of(self.sample))
+
+    @property
+    def is_exclusive(self) -> bool:
+        """As its `exclusive=` was given."""
+        return self.exclusive
 
     @property
     def is_elastic(self) -> bool:

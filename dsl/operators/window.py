@@ -34,6 +34,7 @@ class WindowBy(Operator):
     accumulate: bool
     time: Time = "event"
     combine: bool = True
+    exclusive: bool = True
     kind: ClassVar[str] = "window"
     role: ClassVar[Role] = "both"
     emits: ClassVar[Emits] = "many"
@@ -43,6 +44,11 @@ class WindowBy(Operator):
     def time_domain(self) -> Time:
         """The time that closes it: "event" or "processing", as its `time=` was given."""
         return self.time
+
+    @property
+    def is_exclusive(self) -> bool:
+        """As its `exclusive=` was given."""
+        return self.exclusive
 
     @property
     def takes_partials(self) -> PartialAggregates | None:
@@ -82,6 +88,7 @@ class WindowRules:
     accumulate: bool
     time: Time
     combine: bool
+    exclusive: bool
 
 
 def checked_window(given: WindowRules) -> dict[str, Any]:
@@ -101,6 +108,7 @@ def checked_window(given: WindowRules) -> dict[str, Any]:
     one_of(f"{what}: time", given.time, get_args(Time))
     flag(f"{what}: accumulate", given.accumulate)
     flag(f"{what}: combine", given.combine)
+    flag(f"{what}: exclusive", given.exclusive)
     _check_lateness(given, lateness)
     _check_triggers(given, lateness)
     if given.late_to is not None:
@@ -115,6 +123,7 @@ def checked_window(given: WindowRules) -> dict[str, Any]:
         "late_to": given.late_to,
         "time": given.time,
         "combine": given.combine,
+        "exclusive": given.exclusive,
     }
 
 

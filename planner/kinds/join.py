@@ -11,7 +11,7 @@ from ...dsl.errors import PlanError
 from ...dsl.operators.labels import function_name
 from ...dsl.pipeline import Pipeline
 from ...dsl.validation import explain
-from ..descriptions import duration, remote_options, time_options
+from ..descriptions import duration, exclusive_options, remote_options, time_options
 from ..flow import Flow, known_name, of_function, plain, without_none
 from ..sides import side_facts
 from .checks import check_keys
@@ -37,7 +37,7 @@ def _join_options(op: ops.JoinStreams) -> dict[str, str]:
         "how": op.how,
         "within": duration(op.within),
         "retain": op.retain,
-    } | time_options(op)
+    } | (time_options(op) | exclusive_options(op))
 
 
 def _table_join_options(op: ops.JoinTable | ops.JoinTables) -> dict[str, str]:

@@ -12,7 +12,7 @@ from ...dsl.operators.labels import function_name
 from ...dsl.pipeline import Pipeline
 from ...dsl.processor import Context, KeyedProcessor, Tagged, answers_timers, clock_of, states_of, tags_of
 from ...dsl.serde import Serde, key_serde
-from ..descriptions import duration, state_text
+from ..descriptions import duration, exclusive_options, state_text
 from ..flow import Flow
 from ..state_schema import CLOCK_TIMERS, STATE
 from .checks import check_keyed
@@ -67,7 +67,7 @@ def _process_options(op: ops.Process) -> dict[str, str]:
     options = {"processor": type(op.processor).__name__} | state_options(op.processor)
     if clock_of(op.processor) is not None:
         options["time"] = "event and processing"
-    return options | tag_options(op.processor)
+    return options | exclusive_options(op) | tag_options(op.processor)
 
 
 def state_options(handler: HoldsStates) -> dict[str, str]:

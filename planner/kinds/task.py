@@ -10,7 +10,7 @@ from ...dsl.errors import PlanError
 from ...dsl.pipeline import Pipeline
 from ...dsl.stream_task import HOOKS, StreamTask, hooks_of
 from ...dsl.validation import explain
-from ..descriptions import duration
+from ..descriptions import duration, exclusive_options
 from ..flow import Flow, as_given, known_name
 from .contradictions import Contradiction, taking, taking_keys
 from .process import arguments_of, state_options, states_meaning, states_text, tag_options
@@ -42,7 +42,7 @@ def _task_options(op: ops.Task) -> dict[str, str]:
         options["window"] = f"each {duration(op.window)}"
     if hooks := [name for name in hooks_of(op.sample) if name in HOOKS and name != "window"]:
         options["methods"] = ", ".join(hooks)
-    return options | tag_options(op.sample)
+    return options | exclusive_options(op) | tag_options(op.sample)
 
 
 def _check_task(operator: ops.Task, flows: Flows) -> None:

@@ -12,7 +12,7 @@ from ...dsl.message import Pane
 from ...dsl.pipeline import Pipeline
 from ...dsl.validation import explain
 from ...dsl.windows.triggers import Trigger
-from ..descriptions import assigner_text, duration, time_options, trigger_text
+from ..descriptions import assigner_text, duration, exclusive_options, time_options, trigger_text
 from ..flow import Flow, known_name, plain
 from .checks import check_keyed
 from .contradictions import Contradiction, taking
@@ -47,7 +47,7 @@ def _window_options(op: ops.WindowBy) -> dict[str, str]:
         options["late_to"] = op.late_to
     if not op.accumulate:
         options["panes"] = "discarding"
-    return options | time_options(op)
+    return options | time_options(op) | exclusive_options(op)
 
 
 def _check_window(operator: ops.WindowBy, flows: Flows) -> None:

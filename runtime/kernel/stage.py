@@ -186,8 +186,9 @@ class StageTask:
 
     @property
     def halts(self) -> bool:
-        """Whether nothing is to be fed now: a firing has paused, or a stream task has asked for something."""
-        return self.watermarks.paused[0] or (self.requests.asked[0] and not self.program.asynchronous)
+        """Whether nothing is to be fed now: a firing is not over, or a stream task has asked for something."""
+        asked = self.requests.asked[0] and not self.program.asynchronous
+        return self.watermarks.paused[0] or bool(self.tracker.firings) or asked
 
     def _follow(self) -> None:
         """Advance the watermarks after a message has landed."""
@@ -236,6 +237,12 @@ class StageTask:
     def paused(self) -> bool:
         """Whether a firing has paused. Nothing may be fed, ended or fired until it has gone on to its end."""
         return self.watermarks.paused[0]
+
+    @property
+    def excludes(self) -> bool:
+        """Whether what a firing emitted is in flight, and messages are to wait until it has landed. Nothing may be fed,
+        ended or fired by the clock until then."""
+        return bool(self.tracker.firings)
 
     def go_on(self) -> bool:
         """Go on with the firing that has paused, if there is room for what it emits. Returns whether it went on."""

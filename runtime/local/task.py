@@ -34,6 +34,7 @@ from .task_metrics import CommitMetrics, TaskMetrics
 from .task_setup import TaskSetup
 from .task_view import TaskView
 from .task_votes import due_requests
+from .trim_offsets import trim_offsets
 
 
 class LocalTask:
@@ -88,7 +89,7 @@ class LocalTask:
         self.busy_seconds = 0.0
         """The time in which it processed messages, which the container updates."""
         self._commits = 0
-        self._resumed = False
+        self._resumed = self._waited = False
         moved = checkpoint.owner is not None and checkpoint.owner[0] == run.id
         self._owner = checkpoint.owner if moved else None
         self.holds = TaskHolds(run.plan, checkpoint.holds, queues)
@@ -130,14 +131,14 @@ class LocalTask:
     def set_clock(self, now: int, unread: Collection[str] | None) -> None:
         """Set the clock to `now`, in ms since epoch. `unread` are the inputs that have messages which were not read
         yet; None if that is unknown."""
-        if self._work.paused:
-            return
+        if self._work.paused or self._work.excludes or self._waited:
+            return  # messages that have waited have their turn before something fires again
         queued = (queue.name for queue in self.queues if not queue.empty)
         self._work.set_clock(now, None if unread is None else {*unread, *queued})
 
     def step(self, most: int = SLICE) -> bool:
         """Process queued messages of the inputs that come first, in turns, at most so many of each, and fewer once a
-        commit is due early. Returns whether there was any work."""
+        commit is due early. None as long as what has fired excludes them. Returns whether there was any work."""
         if not self._resumed:
             if self._work.rebuild(most):
                 self._work.state.evict(self._cache)
@@ -147,12 +148,14 @@ class LocalTask:
             self._route_outputs()
         if self._work.paused:
             return self._go_on()
+        waited, self._waited = self._waited, self._work.excludes
+        if self._waited:
+            self.drain()
+            return not waited
         self.queues.end_bootstraps()
-        for queue in self._growths:  # time counts for those that have messages, which those that are held have, too
-            if not queue.empty:
-                self._work.inputs.wake(queue.name)
+        self._wake_growths()
         self._work.check()
-        moved = False
+        moved = waited
         for queue, share in self._turns.shares(most, lambda: self.commit_is_large):
             if self._work.halts:
                 break
@@ -161,6 +164,12 @@ class LocalTask:
             self._work.state.evict(self._cache)
             self._route_outputs()
         return moved
+
+    def _wake_growths(self) -> None:
+        """Let the time of growths of sources count that have messages, which those that are held have, too."""
+        for queue in self._growths:
+            if not queue.empty:
+                self._work.inputs.wake(queue.name)
 
     def _is_full(self) -> bool:
         """Whether a firing is to wait for a commit. Frees the memory of state that is committed."""
@@ -247,7 +256,7 @@ class LocalTask:
         if self.program.asynchronous and self.queues.are_read(left, ends):
             self._work.calls.flush()
         for name in left if not self._work.joined.stale else ():
-            if self._work.paused:
+            if self._work.paused or self._work.excludes:
                 break
             queue = self.queues.of(name)
             end = ends.get((queue.stream, queue.partition))
@@ -381,15 +390,7 @@ class LocalTask:
     def trimmable_offsets(self) -> dict[StreamPartition, int]:
         """The offsets of intermediate streams and journals before which no record is read again, not even after a power
         cut."""
-        kinds = {queue.name: self._run.plan.stream(queue.stream).kind for queue in self.queues}
-        known = {name: self._last.offsets.get(name) for name, kind in kinds.items() if kind == "intermediate"}
-        offsets = {self.setup.places[name]: offset for name, offset in known.items() if offset is not None}
-        starts = self._last.journals
-        offsets |= {journal.place: starts[id] for id, journal in self.journals.items() if id in starts}
-        if offsets:
-            # Else a power cut could leave the store behind these offsets, and it would need the records again.
-            self.setup.store.sync()
-        return offsets
+        return trim_offsets(self._run.plan, self.setup, self.queues, self._last, self.journals)
 
     def metrics(self) -> TaskMetrics:
         """The figures of this moment, with the offsets of the last commit beside those that were read since."""

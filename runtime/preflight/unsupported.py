@@ -144,6 +144,22 @@ def _between_calls(plan: Plan, system: str) -> Iterable[str]:
     return found
 
 
+def _not_exclusive(plan: Plan, _: str) -> Iterable[str]:
+    return [f"exclusive=False of {one.label}" for one in plan.pipeline.operators if not one.is_exclusive]
+
+
+def _without_calls(plan: Plan, _: str) -> Iterable[str]:
+    """What fires without excluding messages, and has no calls behind it in its stage."""
+    pipeline, found = plan.pipeline, list[str]()
+    for stage in plan.stages:
+        graph = pipeline.graph.subgraph(stage.operators)
+        calls = [id for id in stage.operators if pipeline.operator(id).async_call is not None]
+        before_calls = {id for call in calls for id in nx.ancestors(graph, call)}
+        others = [pipeline.operator(id) for id in stage.operators if id not in before_calls]
+        found += [f"exclusive=False of {one.label}" for one in others if not one.is_exclusive]
+    return found
+
+
 def _journals(plan: Plan, _: str) -> Iterable[str]:
     return [f"journal=True of {plan.pipeline.operator(one.operator).label}" for one in journals_of(plan)]
 
@@ -177,6 +193,10 @@ _CAVEATS = (
         "local",
         _split_by_time,
         "with elasticity each task decodes the messages of other key buckets too, since timestamp= tells their times",
+    ),
+    _Row("local", _without_calls, "of no effect: no asynchronous calls are behind it in its stage"),
+    _Row(
+        "spark", _not_exclusive, "of no effect: a batch is read before it fires, and ends once all of that has landed"
     ),
     _Row("spark", _split, "of no effect: Spark has key buckets of its own, see spark_buckets"),
     _Row("spark", _grouped_by_stream, "of no effect: Spark reads each partition of each stream in a task of its own"),

@@ -176,6 +176,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/local/observe/state_queries.py": ("tests/command_line/test_state.py",),
     "runtime/local/offset_tracker.py": ("tests/runtime/local/test_input_queue.py",),
     "runtime/local/open_tasks.py": ("tests/runtime/local/test_engine.py", "tests/local_engine/test_bootstrap.py"),
+    "runtime/local/trim_offsets.py": ("tests/runtime/local/test_container_inputs.py",),
     "runtime/local/start_steps.py": ("tests/runtime/test_pipeline_offsets.py",),
     "runtime/offsets_file.py": ("tests/runtime/test_pipeline_offsets.py",),
     "runtime/local/journals/removal.py": ("tests/runtime/local/test_open_journals.py",),

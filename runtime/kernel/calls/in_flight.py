@@ -127,6 +127,8 @@ class InFlightTracker:
     While `paused[0]`, in the middle of a firing, messages of the inputs are held back when their calls have ended: they
     came after what fires, and must not change state before all of it has fired. So are firings of operators that
     `precedes` says are before the one that fires.
+
+    `firings` are those in flight for which the messages of the inputs wait.
     """
 
     def __init__(
@@ -138,6 +140,7 @@ class InFlightTracker:
     ) -> None:
         self.paused = [False]
         self.precedes: Callable[[str], bool] = _never
+        self.firings: set[InFlightMessage] = set()
         self._held: deque[InFlightMessage] = deque()
         self._report_landed = landed
         self._fail = fail
@@ -165,6 +168,12 @@ class InFlightTracker:
         message = InFlightMessage(watermark, where, queue)
         queue.append(message)
         queue.opened += 1
+        return message
+
+    def open_firing(self, watermark: int, start: str, where: tuple[Any, ...]) -> InFlightMessage:
+        """Track what an operator has fired, for which the messages of the inputs wait."""
+        message = self.open(watermark, start, where)
+        self.firings.add(message)
         return message
 
     def opened(self, start: str) -> int:
@@ -251,6 +260,8 @@ class InFlightTracker:
         if message.effects and not message.failed:
             self._release(message)
         self._report_landed(message.where)
+        if self.firings:
+            self.firings.discard(message)
         if message.queue.land(message):
             self._moved()
 

@@ -33,6 +33,7 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
     names: dict[str, Any] = {
         "now": watermarks.now,
         "paused": watermarks.paused,
+        "firings": tracker.firings,
         "upto": environment.counts.upto,
         "at": environment.places.index,
         "asked": environment.requests.asked,
@@ -70,9 +71,12 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
 
 
 def _open_firing(environment: StageEnvironment, origin: str, *fired: Any) -> InFlightMessage:
-    """Track what an operator has fired: key, value, timestamp and the watermark behind it."""
-    message = environment.tracker.open(fired[-1], origin, (origin, *fired[:-1]))
-    message.at_end = environment.watermarks.now[environment.node_in(origin)] == END
+    """Track what an operator has fired: key, value, timestamp and the watermark behind it. What it emits since it was
+    given a message is of that message, as it were: no other waits for it."""
+    watermarks, tracker = environment.watermarks, environment.tracker
+    exclusive = watermarks.by_time[0] and environment.program.graph.operators[origin].is_exclusive
+    message = (tracker.open_firing if exclusive else tracker.open)(fired[-1], origin, (origin, *fired[:-1]))
+    message.at_end = watermarks.now[environment.node_in(origin)] == END
     return message
 
 

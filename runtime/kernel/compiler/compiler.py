@@ -219,8 +219,9 @@ class Compiler:
         self.text.add(depth, "continue")
 
     def _stop_if_paused(self, depth: int, upto: str) -> None:
-        """Stop reading where a firing has paused; `upto` is the index behind the last message that was processed."""
-        self._stop_if("paused[0]", depth, upto)
+        """Stop reading where a firing has paused, or has calls in flight that exclude messages; `upto` is the index
+        behind the last message that was processed."""
+        self._stop_if("paused[0] or firings" if self.graph.tracked else "paused[0]", depth, upto)
 
     def _stop_if(self, condition: str, depth: int, upto: str) -> None:
         self.text.add(depth, f"if {condition}:")

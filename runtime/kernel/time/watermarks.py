@@ -77,7 +77,8 @@ class WatermarkGraph:
     """The watermarks of one task. `now[i]` is the watermark of node i, and `idle[i]` says that node i is idle.
     `next_fire[0]` is the watermark at which a stateful operator is next due. `clock` is the processing time. While
     `paused[0]` the firing of an operator is not over: nothing else fires, and no message may be processed. `fires[0]`
-    is that operator, or the one that has fired last. By `clock_fired` all has fired that was due by the clock.
+    is that operator, or the one that has fired last. While `by_time[0]` time makes an operator fire, and not a message
+    that it is given. By `clock_fired` all has fired that was due by the clock.
 
     `operators` has the node of each stateful operator, and `restored` the watermark from which each was restored.
 
@@ -105,6 +106,7 @@ class WatermarkGraph:
         self._following = self._again = False
         self.paused = [False] if paused is None else paused
         self.fires = [""]
+        self.by_time = [False]
         self._rest: Callable[[], None] | None = None
         self.clock_fired = START
         self._stateful: dict[str, TimedOperator] = {}
@@ -187,7 +189,9 @@ class WatermarkGraph:
     def _fire_by_clock(self) -> None:
         """Fire what is due by the processing time, once no firing has paused."""
         if not self.paused[0]:
+            before, self.by_time[0] = self.by_time[0], True
             self.paused[0] = not self.clock_users.fire(self.clock)
+            self.by_time[0] = before
             if self.paused[0]:
                 self._rest = self._fire_by_clock
             else:
@@ -290,7 +294,10 @@ class WatermarkGraph:
         """Let an operator fire up to a watermark, or go on with that."""
         node = self.nodes[index]
         self.fires[0] = node.owner
+        # The firing of another one may have led here: what that emits yet is emitted by time, too.
+        before, self.by_time[0] = self.by_time[0], True
         self.paused[0] = not self._stateful[node.owner].advance(watermark)
+        self.by_time[0] = before
         if self.paused[0]:
             self._rest = partial(self._advance, index, watermark)
         else:

@@ -64,9 +64,11 @@ class StageFeeder:
             stop = min(start + task.calls.room(stream), len(records))
             if task.paused:
                 task.go_on()
+            elif task.excludes:
+                task.calls.flush()
             elif stop > start:
                 start = task.feed(stream, partition, offsets, records, start, stop)
-            await asyncio.sleep(0 if task.calls.room(stream) else POLL_SECONDS)
+            await asyncio.sleep(0 if task.calls.room(stream) and not task.excludes else POLL_SECONDS)
         await self._drain(task)
 
     async def _drain(self, task: StageTask) -> None:

@@ -218,3 +218,13 @@ def tracker_closes(tracker: InFlightTracker, message: InFlightMessage) -> None:
     message.pending -= 1
     assert not message.pending
     tracker.close(message)
+
+
+def test_a_firing_stands_among_those_that_messages_wait_for_until_it_has_landed() -> None:
+    tracker = cells_of(Stage())
+    other, firing = tracker.open(5, "w", ("w", b"k", 1, 2)), tracker.open_firing(5, "w", ("w", b"k", 1, 2))
+    assert tracker.firings == {firing}
+    tracker.close(other)
+    assert tracker.firings == {firing}
+    tracker.close(firing)
+    assert (tracker.firings, len(tracker)) == (set(), 0)

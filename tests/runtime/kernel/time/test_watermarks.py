@@ -261,3 +261,29 @@ def test_of_an_older_version_only_the_watermarks_of_merges_in_front_of_state_cou
     assert watermarks.now == [3, 3, 3, 3, 9, 9]
     watermarks.restore(dict.fromkeys(STREAMS, 3), met={"w": 9}, reached={"w": 7})
     assert watermarks.now == [3, 3, 3, 3, 7, 7]
+
+
+def test_it_tells_while_time_makes_an_operator_fire() -> None:
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
+    told: list[bool] = []
+
+    class Telling:
+        def advance(self, watermark: int) -> bool:
+            del watermark
+            told.append(watermarks.by_time[0])
+            return True
+
+        def next_due(self) -> int:
+            return END
+
+    def by_clock(now: int) -> bool:
+        watermarks.set_stream("a", now)  # what has fired lets another operator fire
+        told.append(watermarks.by_time[0])
+        return True
+
+    watermarks.attach("w", Telling())
+    watermarks.clock_users.attach("timers", lambda: 0, by_clock)
+    watermarks.set_stream("a", 1)
+    assert (told, watermarks.by_time) == ([True], [False])
+    watermarks.set_clock(7)
+    assert (told, watermarks.by_time) == ([True, True, True], [False])

@@ -110,3 +110,27 @@ def test_a_window_emits_as_calls_end_and_all_is_there_once_it_is_fed(at_end: boo
         (outputs,) = dict(task.drain_outputs()).values()
     assert sorted(key for key, _, _, _ in outputs) == keys
     assert max(running) <= 4
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_messages_of_a_batch_wait_for_what_has_fired_before_them(exclusive: bool) -> None:
+    steps: list[str] = []
+
+    async def noted(pane: Pane[str, int]) -> list[str]:
+        await asyncio.sleep(0)
+        steps.append(f"pane {pane.key}")
+        return []
+
+    def seen(value: int) -> int:
+        steps.append(f"message {value}")
+        return value
+
+    pipeline = Pipeline("p")
+    numbers = pipeline.stream("in", value=int, key=str)
+    numbers.map(seen).send_to("seen", value=int)
+    window = numbers.window(tumbling(timedelta(milliseconds=10)), count(), id="w", exclusive=exclusive)
+    window.async_flat_map(noted, id="call").send_to("out", value=str)
+    with StageFeeder() as feeder:
+        feeder.feed(task_of(pipeline), "in", 0, range(3), [(b"a", b"%d" % time, time, ()) for time in (1, 11, 12)])
+    last = ["pane a", "message 12"] if exclusive else ["message 12", "pane a"]
+    assert steps == ["message 1", "message 11", *last]
