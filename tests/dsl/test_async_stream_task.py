@@ -165,7 +165,8 @@ def test_a_failure_that_a_thread_tells_is_that_of_its_message() -> None:
 class Failing(AsyncStreamTask[Any, str, str]):
     """Tells a failure."""
 
-    error: Any
+    def __init__(self, error: Any) -> None:
+        self.error = error
 
     def begin(self, envelope: Any, collector: Any, coordinator: Any, callback: TaskCallback) -> None:
         del envelope, collector, coordinator
@@ -182,11 +183,11 @@ class Failing(AsyncStreamTask[Any, str, str]):
         (CancelledError(), "CancelledError"),
     ],
 )
-def test_whatever_failure_is_told_fails_its_message_at_once(
-    error: Any, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Failing, "error", error, raising=False)
-    with PipelineDriver(of(Failing)) as driver, pytest.raises(MessageError, match=told):
+def test_whatever_failure_is_told_fails_its_message_at_once(error: Any, told: str) -> None:
+    def failing() -> Failing:
+        return Failing(error)
+
+    with PipelineDriver(of(failing)) as driver, pytest.raises(MessageError, match=told):
         driver.send("in", "tea")
 
 
