@@ -20,7 +20,8 @@ def foreign_classes(type_: Any) -> list[str]:
         nodes = _nodes(inspect.type_info(type_))
     except TypeError:  # a union whose members msgspec cannot tell apart
         return [type_name(type_)]
-    return sorted({type_name(node.cls) for node in nodes if isinstance(node, inspect.CustomType)})
+    foreign = {node.cls for node in nodes if isinstance(node, inspect.CustomType)}
+    return sorted(type_name(cls) for cls in foreign - {object})  # whatever is read is an object, as it is Any
 
 
 def _nodes(root: inspect.Type) -> Iterator[Struct]:

@@ -41,7 +41,21 @@ class Boxed(Struct):
 
 @pytest.mark.parametrize(
     "kind",
-    [int, str, bytes, datetime, Any, None, list[Tree], Tree, Sized, Pane[str, int], dict[str, Literal["a"] | None]],
+    [
+        int,
+        str,
+        bytes,
+        datetime,
+        Any,
+        None,
+        list[Tree],
+        Tree,
+        Sized,
+        Pane[str, int],
+        dict[str, Literal["a"] | None],
+        object,
+        dict[str, object],
+    ],
 )
 def test_types_that_json_holds(kind: object) -> None:
     assert foreign_classes(kind) == []
