@@ -108,14 +108,15 @@ class StageTask:
         self.outputs = OutputBuffer(failures.dead_letters, hand_over)
         self._effects = MessageEffects(self.stateful, self.outputs, self.counts.late, takes_back=program.takes_back)
         self.tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, self._effects)
-        self.watermarks = WatermarkGraph(graph.nodes, self.tracker.floor, exact=graph.exact, paused=self.tracker.paused)
+        excludes = self.tracker.paused
+        self.watermarks = WatermarkGraph(graph.nodes, self.tracker.floor, exact=graph.exact, excludes=excludes)
         self.tracker.precedes = self._precedes_firing(cache(graph.leads_to))
         self.inputs = InputProgress(
             graph.inputs, self.watermarks, position, producers, accepts, self.tracker.opened, catches_up=catches_up
         )
         self.idle_sources = IdleSources(self.inputs, position.quiet_since)
         reads = CountedReads(backend)
-        self.calls = TaskCalls(self.pools, graph.inputs, lambda: self.tracker.waiting)
+        self.calls = TaskCalls(self.pools, graph.inputs, lambda: self.tracker.waiting, self._pools_before_firings)
         self.progress = TaskProgress(
             self.watermarks, graph.node_in, self.inputs, graph.inputs_before, self.tracker, asynchronous=asynchronous
         )
@@ -134,7 +135,21 @@ class StageTask:
         """Where firings pause. No commit is made while they hold back what is in flight, so none is waited for then.
         Calls that have ended do not count as outstanding: what waits for its order may wait for the firing itself."""
         free = (lambda: self.calls.free) if self.program.asynchronous else None
-        return FiringPauses(self.outputs, free, lambda: full() and not self.tracker.has_held, turns=turns)
+        return FiringPauses(self.outputs, free, lambda: full() and not self._holds, turns=turns)
+
+    @property
+    def _holds(self) -> bool:
+        """Whether what is in flight waits for the firing."""
+        return self.watermarks.fires[0] not in self.watermarks.admitting and self.tracker.has_held
+
+    def _pools_before_firings(self, start: str) -> Collection[Pool]:
+        """The pools whose room messages of an input need. What an operator fires that takes messages meanwhile has its
+        room for itself: it is emitted as there is some."""
+        admitting = self.watermarks.admitting
+        if not admitting:
+            return self.pools.values()
+        reached = self.program.graph.reached_before(start, admitting)
+        return [pool for id, pool in self.pools.items() if id in reached]
 
     def _environment_of(
         self,
@@ -187,8 +202,7 @@ class StageTask:
     @property
     def halts(self) -> bool:
         """Whether nothing is to be fed now: a firing is not over, or a stream task has asked for something."""
-        asked = self.requests.asked[0] and not self.program.asynchronous
-        return self.watermarks.paused[0] or bool(self.tracker.firings) or asked
+        return self.excludes or (self.requests.asked[0] and not self.program.asynchronous)
 
     def _follow(self) -> None:
         """Advance the watermarks after a message has landed."""
@@ -235,14 +249,14 @@ class StageTask:
 
     @property
     def paused(self) -> bool:
-        """Whether a firing has paused. Nothing may be fed, ended or fired until it has gone on to its end."""
+        """Whether a firing has paused. Nothing may be ended or fired until it has gone on to its end."""
         return self.watermarks.paused[0]
 
     @property
     def excludes(self) -> bool:
-        """Whether what a firing emitted is in flight, and messages are to wait until it has landed. Nothing may be fed,
+        """Whether messages are to wait for a firing: it has paused, or what it emitted is in flight. Nothing may be fed,
         ended or fired by the clock until then."""
-        return bool(self.tracker.firings)
+        return self.watermarks.excludes[0] or bool(self.tracker.firings)
 
     def go_on(self) -> bool:
         """Go on with the firing that has paused, if there is room for what it emits. Returns whether it went on."""
@@ -257,7 +271,7 @@ class StageTask:
     def holds_messages(self) -> bool:
         """Whether a firing that has paused holds back what is in flight, so that no commit can be made before it goes
         on."""
-        return self.paused and self.tracker.has_held
+        return self.paused and self._holds
 
     def set_clock(self, now: int, active: Collection[str] | None = None) -> None:
         """Set the processing time, in ms since epoch, and fire what is due by it. `active` are the sources with

@@ -146,16 +146,16 @@ class LocalTask:
             self._resumed = True
             self._work.resume()
             self._route_outputs()
-        if self._work.paused:
-            return self._go_on()
+        moved = self._work.paused and self._go_on()
         waited, self._waited = self._waited, self._work.excludes
         if self._waited:
-            self.drain()
-            return not waited
+            if not self._work.paused:  # else more calls are to come
+                self.drain()
+            return moved or not waited
+        moved |= waited
         self.queues.end_bootstraps()
         self._wake_growths()
         self._work.check()
-        moved = waited
         for queue, share in self._turns.shares(most, lambda: self.commit_is_large):
             if self._work.halts:
                 break
@@ -188,7 +188,7 @@ class LocalTask:
         state_slice, state = self._state_slice, self._work.state
         _, start, stop = queue.front(most)
         if state_slice is None:
-            return self._process(queue, most) > 0 or self._work.paused
+            return self._process(queue, most) > 0 or self._work.excludes
         left = stop - start
         while left:
             began = state.bytes
@@ -201,7 +201,7 @@ class LocalTask:
             state.evict(self._cache)
             if self.commit_is_large or self._work.halts:
                 break
-        return left < stop - start or self._work.paused
+        return left < stop - start or self._work.excludes
 
     def _process(self, queue: InputQueue, most: int) -> int:
         batch, start, stop = queue.front(min(most, self._work.calls.room(queue.name)))

@@ -117,14 +117,38 @@ def test_messages_that_are_read_together_wait_too() -> None:
 
 def test_messages_are_processed_meanwhile_where_a_window_is_not_exclusive() -> None:
     steps: Steps = []
-    with PipelineDriver(windows(Service(), steps, exclusive=False)) as driver:
-        fill(driver, 15)
+    seldom = Settings(commit_interval=MINUTE)  # a commit waits for calls, and messages for it
+    with PipelineDriver(windows(Service(), steps, exclusive=False), settings=seldom) as driver:
+        fill(driver, 95)  # more than are handed over at once
+        driver.advance(SECOND)
         steps.clear()
-        for value in (1, 2):
+        for value in range(5):
             driver.send("in", value, key="later", timestamp=60_000 + value)
-        driver.advance(timedelta(seconds=5))
-        assert len(driver.read("out")) == 15
-    assert steps == [("message 1", 0), ("message 2", 0)]
+            driver.advance(SECOND)
+        driver.advance(5 * SECOND)
+        assert len(driver.read("out")) == 95
+        driver.end()  # they are in the next window
+        assert len(driver.read("out")) == 96
+    assert steps == [(f"message {value}", value + 1) for value in range(5)]
+
+
+@pytest.mark.parametrize("options", [{"lateness": SECOND}, {"trigger": after_count(1000)}, {"time": "processing"}])
+def test_a_window_that_messages_may_come_to_while_it_fires_hands_all_panes_over_before(options: Any) -> None:
+    steps: Steps = []
+    pipeline, service = Pipeline("minutes"), Service()
+    panes = timed(pipeline, steps).window(tumbling(MINUTE), count(), id="w", exclusive=False, **options)
+    panes.async_flat_map(service.call, id="call", max_in_flight=10).send_to("out")
+    seldom = Settings(commit_interval=timedelta(hours=1))
+    with PipelineDriver(pipeline, settings=seldom) as driver:
+        fill(driver, 45)
+        driver.advance(timedelta(seconds=59.5) if options == {"time": "processing"} else SECOND)
+        steps.clear()
+        driver.send("in", 1, key="later", timestamp=60_000)
+        driver.advance(SECOND / 2)
+        driver.send("in", 2, key="later", timestamp=60_000)
+        driver.advance(timedelta(seconds=10))
+    # Twice as many are handed over as may run at once; the last of them once 25 have landed.
+    assert [at - steps[0][1] for _, at in steps][1] >= 3
 
 
 class Reminder(KeyedProcessor[str, int, str]):

@@ -26,8 +26,13 @@ from generators.how_many import examples
 from oracle.interpreter import Outputs
 
 MANY = settings(max_examples=examples(80), deadline=None, suppress_health_check=PATIENT)
-CASES = cases(max_records=14, windows="triggers", extras=get_args(Extra))
 
+
+def opened(case: Case, exclusive: bool) -> Case:  # noqa: FBT001 - drawn
+    return replace(case, description=replace(case.description, exclusive=exclusive))
+
+
+CASES = st.builds(opened, cases(max_records=14, windows="triggers", extras=get_args(Extra)), st.booleans())
 
 PATIENTLY = Settings(guarantee="exactly_once", max_staged_bytes=1, cached_entries=2)
 """A commit is due behind each output."""

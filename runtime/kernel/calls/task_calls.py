@@ -1,6 +1,7 @@
 """The asynchronous calls of one task, in the pools of its operators: how many more messages the task takes."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 from typing import Protocol
 
 from .call import Call
@@ -64,19 +65,28 @@ class Pool(Protocol):
 
 class TaskCalls:
     """The asynchronous calls of one task. `pools` has the pool of each operator, and `inputs` the names of the inputs.
-    `waiting` returns how many messages wait for others though their calls have ended."""
+    `waiting` returns how many messages wait for others though their calls have ended, and `reached` the pools whose
+    room the messages of an input need; all of them if it is left out."""
 
-    def __init__(self, pools: Mapping[str, Pool], inputs: Collection[str], waiting: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        pools: Mapping[str, Pool],
+        inputs: Collection[str],
+        waiting: Callable[[], int],
+        reached: Callable[[str], Collection[Pool]] | None = None,
+    ) -> None:
         self._pools = pools
         self._inputs = inputs
         self._waiting = waiting
+        self._reached = cache((lambda _: pools.values()) if reached is None else reached)
 
     def room(self, start: str) -> int:
         """How many messages of an input may be fed now. An input whose messages wait behind slow calls of their keys
         has less room than others, or none."""
         # Messages that wait would pile up behind a call that takes long. They wait for no limit.
-        free = self._free(self._waiting())
-        for pool in self._pools.values():
+        pools = self._reached(start)
+        free = self._free(self._waiting(), pools)
+        for pool in pools:
             if start in pool.parked:
                 free = min(free, pool.most_in_flight - pool.parked[start])
         return max(0, free)
@@ -84,16 +94,16 @@ class TaskCalls:
     @property
     def free(self) -> int:
         """How many more calls the fullest pool takes now of messages that operators emit."""
-        free = self._free(0)
+        free = self._free(0, self._pools.values())
         for pool in self._pools.values():
             parked = [number for start, number in pool.parked.items() if start not in self._inputs]
             free = min(free, pool.most_in_flight - max(parked, default=0)) if parked else free
         return max(0, free)
 
-    def _free(self, waiting: int) -> int:
+    def _free(self, waiting: int, pools: Iterable[Pool]) -> int:
         # A queue holds as many calls as may run.
         free = 1 << 30
-        for pool in self._pools.values():
+        for pool in pools:
             free = min(free, 2 * pool.most_in_flight - pool.outstanding - waiting)
             allowance = pool.allowance
             if allowance is not None and allowance < free:

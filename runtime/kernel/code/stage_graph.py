@@ -1,6 +1,6 @@
 """The graph of a stage: its inputs, which operator follows which, and its watermark nodes."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ....dsl import operators as ops
@@ -62,6 +62,10 @@ class StageGraph:
         """Whether what one operator emits may lead to something at another."""
         starts = (start, *self._side_outputs(start))
         return any(operator in self._reached(one, self._behind) for one in starts)
+
+    def reached_before(self, start: str, ends: Collection[str]) -> frozenset[str]:
+        """The operators that what comes from an input may lead to without passing through one of the `ends`."""
+        return frozenset(self._reached(start, lambda id: () if id in ends else self._behind(id)))
 
     def inputs_before(self, operator: str) -> frozenset[str]:
         """The inputs whose messages may lead to something at an operator."""

@@ -32,7 +32,7 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
     failures, effects = environment.failures, environment.effects
     names: dict[str, Any] = {
         "now": watermarks.now,
-        "paused": watermarks.paused,
+        "paused": watermarks.excludes,
         "firings": tracker.firings,
         "upto": environment.counts.upto,
         "at": environment.places.index,

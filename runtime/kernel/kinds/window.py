@@ -75,7 +75,21 @@ def _make_window(environment: StageEnvironment, operator: ops.WindowBy, emit: Ca
     else:
         triggers = (operator.trigger or NEVER, operator.late_trigger or AT_ONCE)
         window = _TRIGGERED[type(operator.assigner)](context, operator.assigner, *triggers)
+    if not operator.is_exclusive and _admits(environment, operator):
+        environment.watermarks.admitting.add(operator.id)
     return window
+
+
+def _admits(environment: StageEnvironment, operator: ops.WindowBy) -> bool:
+    """Whether messages may be added in the middle of a firing: none of them is for a window that fires. A session may
+    still grow then, and late panes would come before those on time. The window must be right behind an input, whose
+    watermark goes on meanwhile, so that the same messages are late."""
+    aligned = type(operator.assigner) in (Tumbling, Hopping) and operator.time == "event"
+    if not environment.program.asynchronous or not aligned or operator.trigger is not None or operator.lateness:
+        return False
+    nodes = environment.watermarks.nodes
+    before = nodes[environment.node_in(operator.id)]
+    return before.kind == "in-flight" and nodes[before.follows[0]].kind == "stream"
 
 
 def _aggregate_of(environment: StageEnvironment, operator: ops.WindowBy) -> Aggregate[Any, Any]:

@@ -76,8 +76,8 @@ class TimedOperator(Protocol):
 class WatermarkGraph:
     """The watermarks of one task. `now[i]` is the watermark of node i, and `idle[i]` says that node i is idle.
     `next_fire[0]` is the watermark at which a stateful operator is next due. `clock` is the processing time. While
-    `paused[0]` the firing of an operator is not over: nothing else fires, and no message may be processed. `fires[0]`
-    is that operator, or the one that has fired last. While `by_time[0]` time makes an operator fire, and not a message
+    `paused[0]` the firing of an operator is not over, and nothing else fires. While `excludes[0]` no message may be
+    processed for it, which holds for all operators but those `admitting`. `fires[0]` is that operator, or the one that has fired last. While `by_time[0]` time makes an operator fire, and not a message
     that it is given. By `clock_fired` all has fired that was due by the clock.
 
     `operators` has the node of each stateful operator, and `restored` the watermark from which each was restored.
@@ -92,7 +92,7 @@ class WatermarkGraph:
         floor: Callable[[str], int | None],
         *,
         exact: bool = True,
-        paused: list[bool] | None = None,
+        excludes: list[bool] | None = None,
     ) -> None:
         self.nodes = nodes
         self._exact = exact
@@ -104,7 +104,9 @@ class WatermarkGraph:
         self._reported = [START] * len(nodes)
         self._floor = floor
         self._following = self._again = False
-        self.paused = [False] if paused is None else paused
+        self.paused = [False]
+        self.excludes = [False] if excludes is None else excludes
+        self.admitting: set[str] = set()
         self.fires = [""]
         self.by_time = [False]
         self._rest: Callable[[], None] | None = None
@@ -190,7 +192,7 @@ class WatermarkGraph:
         """Fire what is due by the processing time, once no firing has paused."""
         if not self.paused[0]:
             before, self.by_time[0] = self.by_time[0], True
-            self.paused[0] = not self.clock_users.fire(self.clock)
+            self.paused[0] = self.excludes[0] = not self.clock_users.fire(self.clock)
             self.by_time[0] = before
             if self.paused[0]:
                 self._rest = self._fire_by_clock
@@ -244,7 +246,7 @@ class WatermarkGraph:
     def go_on(self) -> None:
         """Go on with the firing that has paused, and fire then what else is due."""
         if self._rest is not None:
-            rest, self._rest, self.paused[0] = self._rest, None, False
+            rest, self._rest, self.paused[0], self.excludes[0] = self._rest, None, False, False
             self._following = True
             try:
                 rest()
@@ -298,6 +300,7 @@ class WatermarkGraph:
         before, self.by_time[0] = self.by_time[0], True
         self.paused[0] = not self._stateful[node.owner].advance(watermark)
         self.by_time[0] = before
+        self.excludes[0] = self.paused[0] and node.owner not in self.admitting
         if self.paused[0]:
             self._rest = partial(self._advance, index, watermark)
         else:

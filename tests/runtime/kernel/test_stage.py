@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engines.stages import feed, program_of, task_of
-from fluvial.dsl import KeyedStream, Pipeline, count, dead_letter, skip, tumbling
+from fluvial.dsl import KeyedStream, Pane, Pipeline, count, dead_letter, skip, tumbling
 from fluvial.dsl.errors import MessageError
 from fluvial.runtime.kernel import firing_pauses
 from fluvial.runtime.kernel.output_buffer import DEAD_LETTERS
@@ -228,3 +228,47 @@ def test_a_task_that_gives_up_delivers_nothing_more() -> None:
 
     task = asyncio.run(work())
     assert (dict(task.drain_outputs()), task.calls.in_flight) == ({}, 0)
+
+
+def fired(*, exclusive: bool, most: int) -> Pipeline:
+    """Panes of a window go through calls."""
+
+    async def told(pane: Pane[str, int]) -> list[str]:
+        await asyncio.sleep(0)
+        return [f"{pane.window.start} {pane.value}"]
+
+    pipeline = Pipeline("p")
+    panes = keyed(pipeline).window(TEN, count(), id="window", exclusive=exclusive)
+    panes.async_flat_map(told, id="call", max_in_flight=most).send_to("out", value=str)
+    return pipeline
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_a_firing_is_in_flight_in_pieces_and_takes_messages_meanwhile_or_not(exclusive: bool) -> None:
+    most, keys, fed, largest = 5, 300, 0, 0
+
+    async def run() -> None:
+        nonlocal fed, largest
+        task = task_of(fired(exclusive=exclusive, most=most))
+        rows = [(b"%03d" % key, b"1", 0, ()) for key in range(keys)]
+        assert task.feed("in", 0, range(keys + 1), [*rows, (b"a", b"1", 10, ())]) == keys + 1
+        assert (task.paused, task.excludes, task.halts) == (True, exclusive, exclusive)
+        while task.progress.busy or task.paused:
+            largest = max(largest, len(task.tracker))
+            if task.paused:
+                task.go_on()
+            if not task.halts and task.calls.room("in"):
+                task.feed("in", 0, [keys + fed + 1], [(b"b", b"1", 10 + fed % 9, ())])
+                fed += 1
+            await asyncio.sleep(0)
+        assert not task.excludes
+        task.inputs.end("in")
+        await until_idle(task)
+        (made,) = dict(task.drain_outputs()).values()
+        values = [value for _, value, _, _ in made]
+        # All that came meanwhile is in the next window.
+        assert values == [*[b"0 1"] * keys, b"10 1", *([b"10 %d" % fed] if fed else [])]
+
+    asyncio.run(run())
+    assert largest <= 2 * most
+    assert (fed > 20) is not exclusive

@@ -24,6 +24,7 @@ from fluvial.dsl import (
     tumbling,
     unbounded,
 )
+from fluvial.dsl.processor import answers_timers
 from generators import case_functions as given
 from generators import case_remotes as remote
 from generators.case_clients import Client, clients, with_client
@@ -156,6 +157,8 @@ def _border(built: _Built, step: Border) -> Any:
 
 def _join(built: _Built, step: Join) -> Any:
     options: dict[str, Any] = {"id": built.id("join"), "how": step.how, "retain": step.retain}
+    if step.how != "inner":
+        options["exclusive"] = built.description.exclusive
     fn = _JOINS[step.fn](step.number)
     return built.of(step).join(built.nodes[step.other], fn, within=timedelta(milliseconds=step.within), **options)
 
@@ -170,7 +173,8 @@ def _deduplicate(built: _Built, step: Deduplicate) -> Any:
 
 def _process(built: _Built, step: Process) -> Any:
     processor = PROCESSORS[step.processor](step.number, step.fails)
-    made = built.of(step).process(processor, id=built.id("process"))
+    exclusive = built.description.exclusive or not answers_timers(processor)
+    made = built.of(step).process(processor, id=built.id("process"), exclusive=exclusive)
     if step.aside is not None:
         made.tagged(processor.aside).send_to(step.aside)
     return made
@@ -205,6 +209,7 @@ def _window(built: _Built, step: WindowStep) -> Any:
         lateness=timedelta(milliseconds=step.lateness),
         late_to=step.late_to,
         accumulate=step.accumulate,
+        exclusive=built.description.exclusive,
     )
     if step.panes is not None:
         (panes.map(in_order) if step.aggregate == "collect" else panes).send_to(step.panes)

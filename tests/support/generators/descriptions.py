@@ -28,7 +28,7 @@ ENDS = (Send, Put, RemotePut)
 
 @dataclass(frozen=True, repr=False)
 class Description(Compact):
-    """A pipeline; what nobody reads or sends is sent to `out-{node}`."""
+    """A pipeline; what nobody reads or sends is sent to `out-{node}`. Unless it is `exclusive` no firing is."""
 
     sources: tuple[Source, ...]
     steps: tuple[Step, ...] = ()
@@ -36,6 +36,7 @@ class Description(Compact):
     mode: Mode = "on_time"
     tables: tuple[TableSource | TablePair, ...] = ()
     remotes: tuple[RemoteRows, ...] = ()
+    exclusive: bool = True
 
     @property
     def rows(self) -> tuple[TableSource, ...]:

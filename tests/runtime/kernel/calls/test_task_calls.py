@@ -82,3 +82,10 @@ def test_a_limit_lets_less_be_taken_than_a_pool_has_room_for() -> None:
     assert not calls(Given(), limited).held_up
     limited.held_up = True
     assert calls(Given(), limited).held_up
+
+
+def test_messages_need_room_in_the_pools_that_they_reach_alone() -> None:
+    near, far = Given(12), Given(20, one=3)
+    both: Any = {"near": near, "far": far}
+    some = TaskCalls(both, ("one", "two"), lambda: 0, lambda start: [near] if start == "one" else [near, far])
+    assert (some.room("one"), some.room("two"), some.free) == (8, 0, 0)

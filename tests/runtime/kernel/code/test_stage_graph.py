@@ -151,3 +151,14 @@ def test_what_only_another_input_reaches_breaks_no_order() -> None:
     calls = keyed(pipeline).async_flat_map(call, id="call").map(str)
     calls.merge(keyed(pipeline, "other").map(str)).send_to("out")
     assert not shape_of(pipeline).breaks_order
+
+
+def test_what_is_reached_without_a_window_is_told_from_what_is_behind_it() -> None:
+    pipeline = Pipeline("p")
+    source = keyed(pipeline)
+    source.async_flat_map(call, id="near").send_to("near")
+    source.window(TEN, count(), id="window").map(id).async_flat_map(call, id="far").send_to("far")
+    graph = shape_of(pipeline)
+    assert {"near", "window"} <= graph.reached_before("in", {"window"})
+    assert "far" not in graph.reached_before("in", {"window"})
+    assert {"near", "window", "far"} <= graph.reached_before("in", ())

@@ -287,3 +287,29 @@ def test_it_tells_while_time_makes_an_operator_fire() -> None:
     assert (told, watermarks.by_time) == ([True], [False])
     watermarks.set_clock(7)
     assert (told, watermarks.by_time) == ([True, True, True], [False])
+
+
+@pytest.mark.parametrize("admitting", [False, True])
+def test_a_pause_excludes_messages_unless_the_operator_admits_them(admitting: bool) -> None:
+    excludes = [False]
+    nodes = [SOURCES[0], WatermarkNode("stateful", (0,), "w")]
+    watermarks = WatermarkGraph(nodes, nothing_under_way, excludes=excludes)
+    over = False
+
+    class Pausing:
+        def advance(self, watermark: int) -> bool:
+            return watermark < 10 or over
+
+        def next_due(self) -> int:
+            return 10
+
+    watermarks.attach("w", Pausing())
+    if admitting:
+        watermarks.admitting.add("w")
+    watermarks.set_stream("a", 10)
+    assert (watermarks.paused, excludes) == ([True], [not admitting])
+    watermarks.set_stream("a", 12)  # time goes on in front of it alone
+    assert watermarks.now == [12, START]
+    over = True
+    watermarks.go_on()
+    assert (watermarks.paused, excludes, watermarks.now) == ([False], [False], [12, 12])
