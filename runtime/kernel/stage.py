@@ -254,8 +254,8 @@ class StageTask:
 
     @property
     def excludes(self) -> bool:
-        """Whether messages are to wait for a firing: it has paused, or what it emitted is in flight. Nothing may be fed,
-        ended or fired by the clock until then."""
+        """Whether messages are to wait for a firing: it has paused, or what it emitted is in flight. Nothing may be
+        fed, ended or fired by the clock until then."""
         return self.watermarks.excludes[0] or bool(self.tracker.firings)
 
     def go_on(self) -> bool:

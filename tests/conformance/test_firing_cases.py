@@ -27,7 +27,7 @@ async def shouted(word: str) -> list[str]:
     return [word.upper()]
 
 
-def panes(assigner: Assigner, exclusive: bool) -> Pipeline:  # noqa: FBT001 - a case
+def panes(assigner: Assigner, exclusive: bool) -> Pipeline:
     pipeline = Pipeline("fired", on_error=skip())
     messages = pipeline.stream("in", value=str, key=str)
     fired = messages.window(assigner, count(), id="window", exclusive=exclusive)
@@ -36,7 +36,7 @@ def panes(assigner: Assigner, exclusive: bool) -> Pipeline:  # noqa: FBT001 - a 
     return pipeline
 
 
-def alone(exclusive: bool) -> Pipeline:  # noqa: FBT001 - a case
+def alone(exclusive: bool) -> Pipeline:
     """Left rows without partner go through calls."""
     pipeline = Pipeline("alone")
     left, right = (pipeline.stream(name, value=str, key=str) for name in ("left", "right"))
@@ -57,7 +57,7 @@ MESSAGES = [*((key, at) for at, key in enumerate(KEYS)), ("k00", 1000), ("k01", 
 SEEN = text(*(key for key, _ in MESSAGES))
 GOOD = [key for key in KEYS if key != "k13"]
 LATER = ("on_time k00 [1000, 2000) 1", "on_time k01 [1000, 2000) 1", "on_time k02 [5000, 6000) 1")
-SPANS = {
+SPANS: dict[Assigner, list[bytes]] = {
     tumbling(ms(1000)): text(*(f"on_time {key} [0, 1000) 1" for key in GOOD), *LATER),
     hopping(ms(2000), every=ms(1000)): text(
         *(f"on_time {key} [-1000, 1000) 1" for key in GOOD),
@@ -71,7 +71,7 @@ SPANS = {
 }
 
 
-def cases(name: str, exclusive: bool) -> list[Conformance]:  # noqa: FBT001 - a case
+def cases(name: str, exclusive: bool) -> list[Conformance]:
     inputs = {"in": [events(*MESSAGES)]}
     fired = [
         Conformance(

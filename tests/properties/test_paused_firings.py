@@ -28,7 +28,7 @@ from oracle.interpreter import Outputs
 MANY = settings(max_examples=examples(80), deadline=None, suppress_health_check=PATIENT)
 
 
-def opened(case: Case, exclusive: bool) -> Case:  # noqa: FBT001 - drawn
+def opened(case: Case, exclusive: bool) -> Case:
     return replace(case, description=replace(case.description, exclusive=exclusive))
 
 

@@ -77,8 +77,9 @@ class WatermarkGraph:
     """The watermarks of one task. `now[i]` is the watermark of node i, and `idle[i]` says that node i is idle.
     `next_fire[0]` is the watermark at which a stateful operator is next due. `clock` is the processing time. While
     `paused[0]` the firing of an operator is not over, and nothing else fires. While `excludes[0]` no message may be
-    processed for it, which holds for all operators but those `admitting`. `fires[0]` is that operator, or the one that has fired last. While `by_time[0]` time makes an operator fire, and not a message
-    that it is given. By `clock_fired` all has fired that was due by the clock.
+    processed for it, which holds for all operators but those `admitting`. `fires[0]` is that operator, or the one that
+    has fired last. While `by_time[0]` time makes an operator fire, and not a message that it is given. By `clock_fired`
+    all has fired that was due by the clock.
 
     `operators` has the node of each stateful operator, and `restored` the watermark from which each was restored.
 

@@ -85,7 +85,9 @@ def test_a_limit_lets_less_be_taken_than_a_pool_has_room_for() -> None:
 
 
 def test_messages_need_room_in_the_pools_that_they_reach_alone() -> None:
-    near, far = Given(12), Given(20, one=3)
-    both: Any = {"near": near, "far": far}
-    some = TaskCalls(both, ("one", "two"), lambda: 0, lambda start: [near] if start == "one" else [near, far])
+    near: Any = Given(12)
+    far: Any = Given(20, one=3)
+    some = TaskCalls(
+        {"near": near, "far": far}, ("one", "two"), lambda: 0, lambda start: [near] if start == "one" else [near, far]
+    )
     assert (some.room("one"), some.room("two"), some.free) == (8, 0, 0)
