@@ -81,6 +81,8 @@ class Settings(_Named, frozen=True, kw_only=True):
     forget_at_end            drop the state of windows at the end of input, in runs until="end": a later run with more
                              input then begins these windows anew
     stall_timeout            give up with exit code 6 after this long without progress while there is input
+    stop_timeout             how long calls in flight may take after a request to stop, before they are given up and the
+                             run ends without them; beyond 3 s all of a stop comes later by as much
     spark_buckets            key buckets of Spark's stateful operators, at most 4096, frozen with the checkpoint: the
                              most tasks that they ever have; None: 64, 512 where Spark has more than 8 cores at the
                              first start
@@ -118,6 +120,7 @@ class Settings(_Named, frozen=True, kw_only=True):
     event_loop: EventLoop = "asyncio"
     forget_at_end: bool = False
     stall_timeout: timedelta = timedelta(minutes=5)
+    stop_timeout: timedelta = timedelta(seconds=3)
     spark_buckets: int | None = None
     spark_shuffle_partitions: int | None = None
     spark_batch_records: int = 2_000_000
@@ -260,7 +263,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         "a whole number from 1 to 4096, or None",
     ),
     (
-        ("stall_timeout", "spark_trigger_interval", "spark_patience"),
+        ("stall_timeout", "stop_timeout", "spark_trigger_interval", "spark_patience"),
         _lasts,
         "a timedelta, not negative",
     ),

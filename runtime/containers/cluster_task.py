@@ -18,7 +18,7 @@ from msgspec import json
 from ...dsl.errors import SystemProblem, UnsupportedError
 from ...dsl.validation import explain
 from ..process.machine import THIS_MACHINE, Machine
-from ..process.signals import KILL_SECONDS
+from ..process.signals import KILL_SECONDS, later_by
 from .running_child import PROGRAM, OwnChild, start_child
 from .task_connection import TaskCommand, TaskConnection, TaskMessage, TaskOrder, connect
 
@@ -78,7 +78,8 @@ async def _exit_code(order: TaskOrder, connection: TaskConnection, process: str,
     except OSError as error:
         connection.send_line(f"it cannot be started: {error}")
         return SystemProblem.exit_code
-    ending = asyncio.create_task(_end_in_time(child, connection, start.patience))
+    patience = start.patience + later_by(order.config.settings.stop_timeout)
+    ending = asyncio.create_task(_end_in_time(child, connection, patience))
     try:
         code = await child.exited()
         await child.close()

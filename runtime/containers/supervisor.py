@@ -21,7 +21,7 @@ from ..process.forks import STOPPING, apart_from_children
 from ..process.machine import THIS_MACHINE, Machine
 from ..process.resource_limits import remedy_for, require_descriptors_of_loop
 from ..process.run_control import RUN_CONTROL, RunControl
-from ..process.signals import ENDED, KILL_SECONDS
+from ..process.signals import ENDED, KILL_SECONDS, later_by
 from ..process.stop_request import REPEATED_SECONDS
 from ..report import OnProgress, Progress, Report, sums
 from .autosizing import Autosizing
@@ -344,7 +344,8 @@ class Supervisor:
 
     def _ask_to_stop(self, number: signal.Signals) -> None:
         if not self._stop.is_set():
-            asyncio.get_running_loop().call_later(KILL_SECONDS, self._kill_overdue)
+            due = KILL_SECONDS + max((later_by(one.config.settings.stop_timeout) for one in self._children), default=0)
+            asyncio.get_running_loop().call_later(due, self._kill_overdue, due)
         self._stop.set()
         if self._autosizing is not None:
             self._autosizing.stop()
@@ -352,11 +353,11 @@ class Supervisor:
             if child.alive and child.process is not None:
                 child.process.send_signal(number)
 
-    def _kill_overdue(self) -> None:
-        """Kill the containers that did not stop in time: they are paused, or the machine is too busy."""
+    def _kill_overdue(self, seconds: float) -> None:
+        """Kill the containers that did not stop in so many seconds: they are paused, or the machine is too busy."""
         for child in self._children:
             if child.alive and child.process is not None:
-                self._say(f"{child.name} did not stop within {KILL_SECONDS:g} s, and is killed")
+                self._say(f"{child.name} did not stop within {seconds:g} s, and is killed")
                 child.process.send_signal(signal.SIGKILL)
 
     async def _kill_all(self) -> None:

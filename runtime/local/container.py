@@ -9,7 +9,6 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..preflight.input_streams import InputStreamMonitor
 from ..process.machine import THIS_MACHINE, Machine
-from ..process.signals import DRAIN_SECONDS
 from ..report import Report
 from ..systems.contract import Consumer, RecordBatch, StreamPartition
 from .background_work import Steps, run_steps, run_steps_in_threads
@@ -355,14 +354,13 @@ class Container:
     async def _finish(self) -> None:
         """Wait for the calls in flight, and commit. A run that was asked to stop waits a bounded time: the next run
         processes the messages of abandoned calls again."""
-        until = self._clock() + DRAIN_SECONDS
+        patience = self._settings.stop_timeout.total_seconds()
+        until = self._clock() + patience
         while any(task.view.busy for task in self._tasks):
             for task in self._tasks:
                 task.drain()
             if self._stop() and self._clock() > until:
-                _log.warning(
-                    "calls that were in flight for %g s after the request to stop are abandoned", DRAIN_SECONDS
-                )
+                _log.warning("calls that were in flight for %g s after the request to stop are abandoned", patience)
                 self.commit_ready()
                 return
             await asyncio.sleep(0)

@@ -27,7 +27,7 @@ from ..process.gc_tuning import reduced_gc
 from ..process.interruptions import interruption, interruptions_raised
 from ..process.machine import THIS_MACHINE, Machine
 from ..process.resource_limits import exhaustion_explained
-from ..process.signals import stop_signals
+from ..process.signals import later_by, stop_signals
 from ..process.stop_request import Stopped
 from ..report import OnProgress, Report
 from ..systems.contract import Admin, ProducingSystem, PublishingSystem, RecordProducer, StreamPartition, System
@@ -90,7 +90,7 @@ def run(
     container: Container | None = None
     failed: Exception | None = None
     report: Report | None = None
-    with exhaustion_explained(), stop_signals() as stop:
+    with exhaustion_explained(), stop_signals(later_by(settings.stop_timeout)) as stop:
         try:
             with interruptions_raised(), ExitStack() as stack:
                 try:

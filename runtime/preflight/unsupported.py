@@ -220,6 +220,7 @@ _CAVEATS = (
     ),
 )
 _SETTINGS_WITHOUT_EFFECT = (
+    _Setting("spark", "stop_timeout", "of no effect: a run leaves its batch, which the next one repeats"),
     _Setting("spark", "turn_messages", "of no effect: a batch has messages of all inputs, in no order among them"),
 )
 _SETTINGS_LACKED = (_Setting("spark", "async_commit", "a batch commits once all its calls have ended: leave it out"),)

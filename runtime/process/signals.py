@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from types import FrameType
 from typing import Self
 
@@ -20,7 +21,8 @@ from .stop_request import StopRequest
 
 # These four pass one after another, within the 10 s that users are promised for SIGTERM.
 DRAIN_SECONDS = 3.0
-"""Time after a request to stop in which asynchronous calls in flight may end."""
+"""Time after a request to stop in which asynchronous calls in flight may end, as long as it is not set. The others come
+later by as much as it is longer: see `later_by`."""
 COMMIT_SECONDS = 5.0
 """Time after SIGTERM in which a run may commit; then its main thread is interrupted."""
 EXIT_SECONDS = 7.5
@@ -35,23 +37,32 @@ ENDED = 128 + signal.SIGTERM
 """The exit code of a process that SIGTERM has ended."""
 
 
+def later_by(stop_timeout: timedelta) -> float:
+    """By how many seconds a stop comes later where calls in flight may take so long.
+
+    >>> later_by(timedelta(seconds=30)), later_by(timedelta(0))
+    (27.0, 0.0)
+    """
+    return max(0.0, stop_timeout.total_seconds() - DRAIN_SECONDS)
+
+
 @contextmanager
-def stop_signals() -> Iterator[StopRequest]:
+def stop_signals(later: float = 0.0) -> Iterator[StopRequest]:
     """Let SIGINT and SIGTERM request a stop after a commit. A second one, more than `REPEATED_SECONDS` later, stops at
     once.
 
-    `COMMIT_SECONDS` after SIGTERM the main thread is interrupted with `Stopped`, and after `EXIT_SECONDS` the process
-    ends with exit code 143. A thread does both, since the main thread may be in a call that does not return. If no
-    thread of Python can run, another process kills this one after `KILL_SECONDS`. A child that is forked meanwhile has
-    the signal handlers from before. Outside of the main thread no signal is handled; a run with a `RunControl` is
-    stopped by that.
+    `COMMIT_SECONDS` after SIGTERM, or `later` by some seconds, the main thread is interrupted with `Stopped`, and after
+    `EXIT_SECONDS` the process ends with exit code 143. A thread does both, since the main thread may be in a call that
+    does not return. If no thread of Python can run, another process kills this one after `KILL_SECONDS`. A child that
+    is forked meanwhile has the signal handlers from before. Outside of the main thread no signal is handled; a run with
+    a `RunControl` is stopped by that.
     """
     control = RUN_CONTROL.get()
     request = StopRequest() if control is None else control.stop
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    with _watched(request):
+    with _watched(request, later):
         before = {number: signal.signal(number, request.handle) for number in STOPPING}
         try:
             yield request
@@ -110,15 +121,15 @@ class _ExitOnce:
 
 
 @contextmanager
-def _watched(request: StopRequest) -> Iterator[None]:
+def _watched(request: StopRequest, later: float) -> Iterator[None]:
     """Tell a thread and a watchdog process of signals at once, whatever the main thread does."""
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
     over = threading.Event()
     try:
-        with apart_from_children(receiver, sender), _WatchdogKeeper(receiver) as keeper:
+        with apart_from_children(receiver, sender), _WatchdogKeeper(receiver, later) as keeper:
             before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
-            arguments = (request, receiver, over, keeper)
+            arguments = (request, receiver, over, keeper, later)
             watcher = threading.Thread(target=_watch, args=arguments, name="fluvial-signals", daemon=True)
             watcher.start()
             try:
@@ -136,8 +147,8 @@ def _watched(request: StopRequest) -> Iterator[None]:
 class _WatchdogKeeper:
     """Keeps a watchdog process alive. Without room for a process there is none; one that was killed is replaced."""
 
-    def __init__(self, receiver: socket.socket) -> None:
-        self._receiver = receiver
+    def __init__(self, receiver: socket.socket, later: float) -> None:
+        self._receiver, self._later = receiver, later
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -153,8 +164,8 @@ class _WatchdogKeeper:
         """Start a watchdog if there is none. Raises OSError if the machine has run out of something."""
         if self._process is not None and self._process.poll() is None:
             return
-        descriptor = self._receiver.fileno()
-        words = [sys.executable, "-IS", watchdog.__file__, str(descriptor), str(os.getpid()), str(KILL_SECONDS)]
+        descriptor, due = self._receiver.fileno(), KILL_SECONDS + self._later
+        words = [sys.executable, "-IS", watchdog.__file__, str(descriptor), str(os.getpid()), str(due)]
         try:
             # In a session of its own: a signal to all processes of a terminal is for this process, not for the
             # watchdog.
@@ -171,13 +182,15 @@ class _WatchdogKeeper:
             self._process = None
 
 
-def _watch(request: StopRequest, receiver: socket.socket, over: threading.Event, keeper: _WatchdogKeeper) -> None:
+def _watch(
+    request: StopRequest, receiver: socket.socket, over: threading.Event, keeper: _WatchdogKeeper, later: float
+) -> None:
     # SIGTERM stays in the socket, since the watchdog reads it too.
     while signal.SIGTERM not in (numbers := _peek(receiver, keeper)):
         if not numbers:
             return
         receiver.recv(len(numbers))
-    if over.wait(COMMIT_SECONDS):
+    if over.wait(COMMIT_SECONDS + later):
         return
     request.interrupt()
     if not over.wait(EXIT_SECONDS - COMMIT_SECONDS):

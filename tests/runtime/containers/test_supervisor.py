@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVarTuple, Unpack
 
@@ -107,6 +108,7 @@ class Watched:
     """A run under a supervisor: what each container was to do, and what was seen of it."""
 
     lives: Mapping[int, Sequence[Life | Exception]]
+    settings: Settings = field(default_factory=Settings)
     started: dict[int, list[float]] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
@@ -154,7 +156,7 @@ class Watched:
             supervisor = Supervisor(
                 pipeline or Pipeline("p"),
                 len(self.lives) if containers is None else containers,
-                lambda number: config(number, len(self.lives), until),
+                lambda number: structs.replace(config(number, len(self.lives), until), settings=self.settings),
                 most_restarts,
                 None if quiet else self.progress.append,
                 self.said.append,
@@ -323,6 +325,14 @@ def test_a_container_that_does_not_heed_sigterm_is_killed_after_its_time() -> No
     assert [process.signals for process in watched.processes] == [[signal.SIGTERM, signal.SIGKILL], [signal.SIGTERM]]
     assert watched.said == ["container 0 did not stop within 8 s, and is killed"]
     assert watched.seconds == 9.0
+
+
+def test_it_has_more_time_where_its_calls_may_take_longer() -> None:
+    patient = Settings(stop_timeout=timedelta(seconds=60))
+    watched = Watched({0: [Life(seconds=99.0, stopped=None)]}, patient)
+    watched.run(until="stopped", signals=[(1.0, signal.SIGTERM)])
+    assert watched.said == ["container 0 did not stop within 65 s, and is killed"]
+    assert watched.seconds == 66.0
 
 
 @pytest.mark.parametrize(

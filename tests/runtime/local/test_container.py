@@ -26,7 +26,6 @@ from fluvial.dsl import (
 from fluvial.dsl.errors import NoProgressError
 from fluvial.runtime.local.background_work import Steps
 from fluvial.runtime.local.commit.contract import Commits, Committed, TaskCommit
-from fluvial.runtime.process.signals import DRAIN_SECONDS
 from fluvial.runtime.systems import MemorySystem
 
 WORDS = [(None, b"a", 1, ()), (None, b"b", 2, ())]
@@ -160,15 +159,18 @@ def test_a_run_that_is_asked_to_stop_waits_for_the_calls_in_flight(stack: ExitSt
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("seconds", [3, 30])
 def test_calls_that_do_not_end_in_time_are_abandoned_and_made_again_by_the_next_run(
-    stack: ExitStack, caplog: pytest.LogCaptureFixture
+    stack: ExitStack, caplog: pytest.LogCaptureFixture, seconds: int
 ) -> None:
+    given: dict[str, Any] = {} if seconds == 3 else {"stop_timeout": timedelta(seconds=seconds)}
+
     async def main() -> None:
         pipeline, calls = called(system := MemorySystem(), **{"in": [WORDS[:1]]})
-        run = local_run(pipeline, system, stack, stop=lambda: bool(calls.began))
+        run = local_run(pipeline, system, stack, stop=lambda: bool(calls.began), **given)
         running = asyncio.create_task(run.container.run())
         await loops()
-        run.clock.now = DRAIN_SECONDS
+        run.clock.now = seconds
         await loops()
         assert not running.done()
         run.clock.now += 0.1
@@ -182,7 +184,7 @@ def test_calls_that_do_not_end_in_time_are_abandoned_and_made_again_by_the_next_
         again.container.turn()
 
     asyncio.run(main())
-    assert "in flight for 3 s after the request to stop are abandoned" in caplog.text
+    assert f"in flight for {seconds} s after the request to stop are abandoned" in caplog.text
 
 
 def test_calls_go_on_between_the_slices_of_two_tasks_that_take_long(stack: ExitStack) -> None:

@@ -83,6 +83,8 @@ def test_turns_count_for_nothing_on_spark(words: Plan) -> None:
     turns, console = Settings(turn_messages=2), Console(width=400)
     (found,) = caveats(words, "spark", "log:x", turns)
     assert (found.subject, found.reason[:12]) == ("turn_messages=2", "of no effect")
+    (found,) = caveats(words, "spark", "log:x", Settings(stop_timeout=timedelta(minutes=1)))
+    assert (found.subject, found.reason[:12]) == ("stop_timeout=0:01:00", "of no effect")
     assert caveats(words, "spark", "log:x", Settings()) == caveats(words, "local", "log:x", turns) == []
     with console.capture() as shown:
         console.print(tables(words, "log:x", turns))

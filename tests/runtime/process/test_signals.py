@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from fluvial.dsl import Pipeline
 from fluvial.runtime import run
 from fluvial.runtime.containers.supervisor import Supervisor
 from fluvial.runtime.process import signals, stop_request
-from fluvial.runtime.process.signals import stop_signals, unwinding
+from fluvial.runtime.process.signals import later_by, stop_signals, unwinding
 from fluvial.runtime.process.stop_request import Stopped, StopRequest
 from fluvial.runtime.process.watchdog import KILLED, LIVES_ON, _is_asked_to_stop
 from fluvial.runtime.systems import MemorySystem
@@ -221,6 +222,39 @@ def test_a_watchdog_kills_a_process_that_does_not_stop(watched: "subprocess.Pope
     assert watched.wait() == -signal.SIGKILL
     assert watched.stderr is not None
     assert watched.stderr.read() == KILLED.decode()  # and it has ended, for nobody else can write there
+
+
+class Waits(threading.Event):
+    """The end of a run, which never comes; notes how long it was waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout or 0.0)
+        return len(self.seconds) == 2
+
+
+def test_a_run_whose_calls_may_take_longer_is_interrupted_later() -> None:
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        sender.send(bytes([signal.SIGTERM]))
+        request, over = StopRequest(), Waits()
+        request.end()  # so that nothing is interrupted
+        signals._watch(
+            request, receiver, over, signals._WatchdogKeeper(receiver, 27.0), later_by(timedelta(seconds=30))
+        )
+    assert over.seconds == [signals.COMMIT_SECONDS + 27.0, signals.EXIT_SECONDS - signals.COMMIT_SECONDS]
+
+
+def test_a_watchdog_of_such_a_run_waits_longer() -> None:
+    deadline = time.monotonic() + PATIENCE
+    with stop_signals(27.0):
+        while not (dogs := list(watchdogs_of(os.getpid()))):
+            assert time.monotonic() < deadline
+        words = Path(f"/proc/{dogs[0]}/cmdline").read_text().split("\0")
+    assert float(words[5]) == signals.KILL_SECONDS + 27.0
 
 
 def test_a_watchdog_ends_with_its_process(watched: "subprocess.Popen[str]") -> None:
