@@ -274,7 +274,7 @@ class _Wait:
         tasks = ", ".join(f"{task} from container {now} to {to}" for task, (now, to) in sorted(left.items())[:3])
         more = f", and {len(left) - 3} more" if len(left) > 3 else ""
         wrong = f"after {seconds:g} s {plural(len(left), 'task')} of pipeline {self._plan.name!r} have not moved: "
-        remedy = "see what their containers say; a longer --timeout leaves more time to restore state"
+        remedy = "see what their containers say; a longer --timeout leaves time to restore state, and for calls to end"
         expected = "tasks that move to their containers in time; the pipeline goes back to the containers of before"
         return SystemProblem(explain(f"{wrong}{tasks}{more}", expected, remedy, "the coordinator stream"))
 
