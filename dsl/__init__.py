@@ -25,7 +25,7 @@ from .limit import BudgetExhausted, Limit
 from .message import Headers, Message, Pane, Window
 from .operators.calls import Adaptive
 from .pipeline import Pipeline
-from .pooled_function import PooledFunction, in_threads
+from .pooled_function import PooledFunction, in_processes, in_threads
 from .processor import Context, KeyedProcessor, Tag, Tagged, Timer
 from .remote_table import Batch, Cache, RemoteTable
 from .resource import Resource, resource
@@ -105,6 +105,7 @@ __all__ = [
     "dead_letter",
     "fail",
     "hopping",
+    "in_processes",
     "in_threads",
     "maximum",
     "mean",

@@ -9,6 +9,7 @@ from .error_policy import Retry
 from .errors import PipelineError
 from .functions import asynchronous
 from .limit import Limit, checked_limit
+from .pooled_function import refuse_client
 from .resource import Resource, checked_resource
 from .validation import at_least_one, explain, millis, number, require
 from .verb_calls import explained_call
@@ -130,6 +131,8 @@ def checked_remote(
     good = batch is None or isinstance(batch, Batch)
     require(good, PipelineError, f"{what}: batch={batch!r}", "a Batch", "write batch=Batch(size=100)")
     client = () if checked_resource(what, resource) is None else ("client",)
+    for fn in (read, write):
+        refuse_client(what, fn, resource)
     asynchronous(f"{what}: read", read, "key" if batch is None else "keys", *client)
     if write is not None:
         asynchronous(f"{what}: write", write, *(("key", "row") if batch is None else ("rows",)), *client)

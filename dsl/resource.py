@@ -164,7 +164,7 @@ def opened_with(fn: Any) -> tuple[Any, ...]:
     while isinstance(fn, partial):
         fn = fn.func
     if isinstance(fn, PooledFunction):
-        return (*opened_with(fn.fn), fn)
+        return (*(opened_with(fn.fn) if fn.kind == "threads" else ()), fn)
     owner = fn.__self__ if isinstance(fn, MethodType) else fn
     return (owner,) if opens_itself(owner) else ()
 

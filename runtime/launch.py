@@ -19,6 +19,7 @@ from .data_frames.connect_server import bounded_calls
 from .local.coordination.membership import ContainerId
 from .local.grown_plan import plan_with_growth
 from .preflight.requirements import check_requirements
+from .process.function_server import refuse_while_serving
 from .report import OnProgress, Report
 from .systems import open_system
 from .systems.contract import ProducingSystem, System
@@ -76,6 +77,7 @@ def prepared(
     frames: DataFrames = NO_DATA_FRAMES,
 ) -> Callable[[OnProgress | None], Report]:
     """Check and plan a run. Returns the function that runs it."""
+    refuse_while_serving()
     valid = metrics is None or callable(getattr(metrics, "following", None))
     require(valid, UsageError, f"metrics={metrics!r}", "a Metrics, or None", "open it: with Metrics() as metrics")
     settings = Settings() if settings is None else settings

@@ -341,6 +341,7 @@ CASES: dict[str, Case] = {
     "Cache": of(dsl.Cache, size=3, ttl=MINUTE, missing=MINUTE),
     "resource": of(dsl.resource, factory=dict),
     "in_threads": of(dsl.in_threads, fn=len, threads=2),
+    "in_processes": of(dsl.in_processes, fn=len, processes=2),
     "Batch": of(dsl.Batch, size=3, delay=MINUTE),
     "Adaptive": of(dsl.Adaptive, least=2),
     "Breaker": of(dsl.Breaker, name="s", failures=3, rest=MINUTE, on=(OSError,)),

@@ -11,6 +11,7 @@ from ..error_policy import Retry, checked_retry
 from ..errors import PipelineError
 from ..functions import asynchronous, gives_list_of_lists
 from ..limit import Limit, checked_limit
+from ..pooled_function import refuse_client
 from ..remote_table import Batch, RemoteTable
 from ..resource import Resource, checked_resource, opened_with
 from ..serde import Serde, checked_value
@@ -114,6 +115,7 @@ def checked_call(what: str, fn: Any, given: CallRules) -> AsyncCall:
     """The call of a function of the user's; raises PipelineError for arguments that make none."""
     max_in_flight, order, timeout, retry = given.max_in_flight, given.order, given.timeout, given.retry
     resource = checked_resource(what, given.resource)
+    refuse_client(what, fn, resource)
     limit = at_least_one(f"{what}: max_in_flight", max_in_flight, "messages")
     batch = _checked_batch(what, given.batch, limit)
     takes = "value" if batch is None else "values"

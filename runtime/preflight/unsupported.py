@@ -8,6 +8,7 @@ import networkx as nx
 
 from ...dsl.async_stream_task import AsyncStreamTask
 from ...dsl.operators.calls import limits_of
+from ...dsl.pooled_function import PooledFunction
 from ...dsl.stream_task import StreamTask, hooks_of
 from ...planner.grouping import BY_STREAM_PARTITION
 from ...planner.journals import journals_of
@@ -164,6 +165,13 @@ def _journals(plan: Plan, _: str) -> Iterable[str]:
     return [f"journal=True of {plan.pipeline.operator(one.operator).label}" for one in journals_of(plan)]
 
 
+def _in_processes(plan: Plan, _: str) -> Iterable[str]:
+    calls = [(one.label, one.async_call.fn) for one in plan.pipeline.operators if one.async_call is not None]
+    return [
+        f"in_processes of {label}" for label, fn in calls if isinstance(fn, PooledFunction) and fn.kind == "processes"
+    ]
+
+
 _OUTPUT_KINDS = ("output", "late", "dead-letters")
 _LIMITATIONS = (
     _Row(
@@ -180,6 +188,12 @@ _LIMITATIONS = (
     _Row("spark", _by_task, 'its state is by task, and on Spark no task stays: write state="key"'),
     _Row("spark", _asynchronous_tasks, "stream tasks are synchronous there: use async_flat_map, and one behind it"),
     _Row("spark", _with_methods, "Spark makes stream tasks anew for each batch, and calls process alone"),
+    _Row(
+        "spark",
+        _in_processes,
+        "each task of Spark's is a process already, which Spark ends without notice: write in_threads there, or a "
+        "flat_map, whose function runs in as many processes as Spark has tasks",
+    ),
     _Row("spark", _budgets, "no task of Spark's knows what others have spent: leave out budget=, and limit calls"),
 )
 _CAVEATS = (

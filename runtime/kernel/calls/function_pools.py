@@ -3,14 +3,13 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import copy_context
 from typing import Any
 
 from ....dsl.pooled_function import PooledFunction, give_pools, pools_of
-from .call_keys import offer_keys, present_keys
+from .pool_work import PoolWork, ProcessWork, ThreadWork
 from .threads import CallThreads
 
 CLOSE_SECONDS = 1.0
@@ -55,64 +54,101 @@ class PoolPlaces:
 
 
 class FunctionPool:
-    """The threads in which the calls of one plain function are made."""
+    """The threads in which the calls of one plain function are made, or wait for the processes that make them."""
 
-    def __init__(self, pooled: PooledFunction[..., Any]) -> None:
+    def __init__(self, pooled: PooledFunction[..., Any], work: PoolWork) -> None:
         self.users = 0
         self.places = PoolPlaces(pooled.size)
         self.kept: int = 0
         """Places that a door has taken for calls which begin now."""
         self._pooled = pooled
+        self._work = work
         self._threads = CallThreads(pooled.size)
+        self._opening: asyncio.Task[None] | None = None
 
-    async def call(self, call: Callable[[], Any]) -> Any:
-        """Make a call, and return its result. Where that is cancelled, its thread is left to itself, and its place is
-        taken until it returns."""
+    async def open(self) -> None:
+        """Make ready what the threads need, side by side. Raises what does not go."""
+        if self._opening is None or (self._opening.done() and self._opening.exception()):
+            self._opening = asyncio.ensure_future(self._prepared())
+            self._opening.add_done_callback(_retrieve)
+        await asyncio.shield(self._opening)
+
+    async def _prepared(self) -> None:
+        preparing = [self._threads.submit(self._work.prepare) for _ in range(self.places.size)]
+        ended = await asyncio.gather(*map(asyncio.wrap_future, preparing), return_exceptions=True)
+        for error in ended:
+            if error is not None:
+                raise error
+
+    async def call(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Make a call, and return its result. Where that is cancelled, a process that makes it is ended. A thread is
+        left to itself, and its place is taken until it returns."""
         if self.kept:
             self.kept -= 1
         else:
             await self.places.enter()
         loop = asyncio.get_running_loop()
-        context = copy_context()
-        context.run(offer_keys, present_keys())
 
-        def left(_: "Future[Any]") -> None:
+        def left(_: object) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits for a place
                 loop.call_soon_threadsafe(self.places.leave)
 
+        outcome: Future[Any] = Future()
         try:
-            future = self._threads.submit(context.run, call)
-        except BaseException:  # the pool has ended
+            if self._opening is None or not self._opening.done():
+                await self.open()
+            job = self._work.job(args, named)
+            self._threads.submit(job.run, outcome).add_done_callback(left)
+        except BaseException:
             self.places.leave()
             raise
-        future.add_done_callback(left)
-        return await asyncio.wrap_future(future)
+        try:
+            return await asyncio.wrap_future(outcome)
+        except asyncio.CancelledError:
+            job.cancel()
+            raise
 
     async def end(self) -> None:
-        """Wait for calls that are under way, CLOSE_SECONDS at most, and end the threads."""
+        """Wait for calls that are under way, CLOSE_SECONDS at most, and end the threads and processes."""
         loop = asyncio.get_running_loop()
         until = loop.time() + CLOSE_SECONDS
         self._threads.shutdown(wait=False)
+        self._work.dismiss()
+        while (self._threads.open or not self._work.ended()) and loop.time() < until:
+            await asyncio.sleep(REST_SECONDS)
+        self._work.kill()
         while self._threads.open and loop.time() < until:
             await asyncio.sleep(REST_SECONDS)
-        if self._threads.open:
+        if self._threads.open and self._pooled.kind == "threads":
             _log.warning("%r: calls that have not returned are left behind: %d", self._pooled, self._threads.open)
+
+
+def _retrieve(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled():
+        task.exception()  # or asyncio logs that it was never retrieved
 
 
 class DirectPool:
     """Makes calls at once, one at a time: under virtual time, which stands still meanwhile."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: PoolWork) -> None:
         self.users = 0
+        self._work = work
 
-    async def call(self, call: Callable[[], Any]) -> Any:
+    async def open(self) -> None:
+        """Make ready what one call needs."""
+        self._work.prepare()
+
+    async def call(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Make a call, and return its result."""
-        context = copy_context()
-        context.run(offer_keys, present_keys())
-        return context.run(call)
+        outcome: Future[Any] = Future()
+        self._work.job(args, named).run(outcome)
+        return outcome.result()
 
     async def end(self) -> None:
-        """Nothing is under way between two calls."""
+        """End what has been made ready."""
+        self._work.dismiss()
+        self._work.kill()
 
 
 class LoopPools:
@@ -124,7 +160,13 @@ class LoopPools:
 
     async def open(self, pooled: PooledFunction[..., Any]) -> None:
         """Make the pool of a function, for one more user of it."""
-        self._pool(pooled).users += 1
+        pool = self._pool(pooled)
+        pool.users += 1
+        try:
+            await pool.open()
+        except BaseException:
+            await self.close(pooled)
+            raise
 
     async def close(self, pooled: PooledFunction[..., Any]) -> None:
         """One user of a function is done; with the last one its pool ends."""
@@ -136,9 +178,9 @@ class LoopPools:
             del self._pools[pooled]
             await pool.end()
 
-    async def call(self, pooled: PooledFunction[..., Any], call: Callable[[], Any]) -> Any:
+    async def call(self, pooled: PooledFunction[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Make a call in the pool of a function, which is made if it is not there."""
-        return await self._pool(pooled).call(call)
+        return await self._pool(pooled).call(args, named)
 
     def waited_for(self, pooled: PooledFunction[..., Any]) -> FunctionPool | None:
         """The pool whose places calls of a function wait for; None where none waits."""
@@ -152,7 +194,8 @@ class LoopPools:
 
     def _pool(self, pooled: PooledFunction[..., Any]) -> FunctionPool | DirectPool:
         if (pool := self._pools.get(pooled)) is None:
-            pool = self._pools[pooled] = DirectPool() if self._at_once else FunctionPool(pooled)
+            work = ThreadWork(pooled) if pooled.kind == "threads" else ProcessWork(pooled)
+            pool = self._pools[pooled] = DirectPool(work) if self._at_once else FunctionPool(pooled, work)
         return pool
 
 

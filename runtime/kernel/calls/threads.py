@@ -44,7 +44,7 @@ class CallThreads(ThreadPoolExecutor):
             if self._over:
                 raise RuntimeError("the run is over: no thread takes another call")
             self._open += 1
-            self._calls.put(partial(_make, future, partial(fn, *args, **kwargs)))
+            self._calls.put(partial(settle, future, partial(fn, *args, **kwargs)))
             if len(self._workers) < min(self._open, self._most):
                 worker = threading.Thread(target=self._work, name=f"fluvial-call-{len(self._workers)}", daemon=True)
                 self._workers.append(worker)
@@ -71,7 +71,8 @@ class CallThreads(ThreadPoolExecutor):
                 self._open -= 1
 
 
-def _make(future: "Future[Any]", call: Callable[[], Any]) -> None:
+def settle(future: "Future[Any]", call: Callable[[], Any]) -> None:
+    """Make a call, and give its result or its error to a future, unless that was cancelled."""
     if not future.set_running_or_notify_cancel():
         return
     try:

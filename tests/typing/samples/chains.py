@@ -51,6 +51,7 @@ from fluvial.dsl import (
     count,
     dead_letter,
     hopping,
+    in_processes,
     in_threads,
     maximum,
     mean,
@@ -329,6 +330,7 @@ pooled: PooledFunction[[list[int], Client], list[list[str] | Exception]] = in_th
 assert_type(numbers.async_flat_map(in_threads(waited, threads=4), id="waited"), KeyedStream[str, str])
 assert_type(unkeyed.async_flat_map(pooled, id="waited-all", batch=Batch(), resource=clients), MessageStream[str])
 assert_type(pipeline.remote_table("waited", read=in_threads(row_in_thread, threads=4)), RemoteTable[str, float])
+assert_type(unkeyed.async_flat_map(in_processes(waited, processes=2), id="computed"), MessageStream[str])
 assert_type(KeyedExecutor(in_threads(row_in_thread, threads=4)), KeyedExecutor[str, float])
 
 

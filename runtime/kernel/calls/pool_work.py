@@ -1,0 +1,226 @@
+"""What a thread of a pool does for a call of a plain function: makes it, or has a process of its own make it."""
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Future
+from contextvars import copy_context
+from functools import partial
+from threading import Lock
+from typing import Any, Protocol
+
+from ....dsl.pooled_function import PooledFunction
+from ...process.function_process import FunctionProcess
+from .call_keys import offer_keys, present_keys
+from .threads import settle
+
+
+class Job(Protocol):
+    """A call in a pool."""
+
+    def run(self, outcome: "Future[Any]") -> None:
+        """Make the call, in a thread, and give its result or its error to a future. Returns once the thread is free."""
+        ...
+
+    def cancel(self) -> None:
+        """Nobody waits for the call any more: end it, if that can be. Any thread may call this."""
+        ...
+
+
+class PoolWork(Protocol):
+    """What the threads of a pool do."""
+
+    def job(self, args: Sequence[Any], named: Mapping[str, Any]) -> Job:
+        """A call with these arguments."""
+        ...
+
+    def prepare(self) -> None:
+        """Make ready what one thread needs. Called in so many threads as there are, and raises what does not go."""
+        ...
+
+    def dismiss(self) -> None:
+        """No more calls come: let what is ready, and does nothing, end."""
+        ...
+
+    def ended(self) -> bool:
+        """Whether all that was made ready has ended."""
+        ...
+
+    def kill(self) -> None:
+        """End what has not ended by itself."""
+        ...
+
+
+class ThreadJob:
+    """A call that is made in the thread itself, which nobody can end."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+
+    def run(self, outcome: "Future[Any]") -> None:
+        """Make the call."""
+        settle(outcome, self._call)
+
+    def cancel(self) -> None:
+        """It runs on."""
+
+
+class ThreadWork:
+    """Calls that are made in the threads themselves, each in a copy of the context in which it began."""
+
+    def __init__(self, pooled: PooledFunction[..., Any]) -> None:
+        self._fn = pooled.fn
+
+    def job(self, args: Sequence[Any], named: Mapping[str, Any]) -> ThreadJob:
+        """A call with these arguments."""
+        context = copy_context()
+        context.run(offer_keys, present_keys())
+        return ThreadJob(partial(context.run, self._fn, *args, **named))
+
+    def prepare(self) -> None:
+        """A thread needs nothing."""
+
+    def dismiss(self) -> None:
+        """There is nothing to end."""
+
+    def ended(self) -> bool:
+        """Whether nothing is left, which is always so."""
+        return True
+
+    def kill(self) -> None:
+        """There is nothing to end."""
+
+
+class ProcessWork:
+    """Calls that are made by processes, of which each makes one at a time. A process that has ended, or had to be ended
+    for a call that took too long, is replaced."""
+
+    def __init__(self, pooled: PooledFunction[..., Any]) -> None:
+        self.name = pooled.__name__
+        self._function = pooled.pickled
+        self._guard = Lock()
+        self._idle: list[FunctionProcess] = []
+        self._all: set[FunctionProcess] = set()
+        self._over = False
+
+    def job(self, args: Sequence[Any], named: Mapping[str, Any]) -> "ProcessJob":
+        """A call with these arguments."""
+        return ProcessJob(self, (args, named))
+
+    def prepare(self) -> None:
+        """Start a process, and wait until it is ready."""
+        self.put(self._started())
+
+    def take(self) -> FunctionProcess:
+        """A process that does nothing, or a new one."""
+        while True:
+            with self._guard:
+                process = self._idle.pop() if self._idle else None
+            if process is None:
+                return self._started()
+            if not process.has_ended:
+                return process
+            self.drop(process)
+
+    def put(self, process: FunctionProcess) -> None:
+        """A process has nothing to do."""
+        with self._guard:
+            self._idle.append(process)
+            over = self._over
+        if over:
+            process.dismiss()
+
+    def drop(self, process: FunctionProcess) -> None:
+        """A process is lost."""
+        with self._guard:
+            self._all.discard(process)
+        process.kill()
+        process.release()
+
+    def replace(self, process: FunctionProcess) -> None:
+        """A process is lost: start another one, so that no call has to wait for that. If that fails, the next call
+        tries, and tells."""
+        self.drop(process)
+        try:
+            self.prepare()
+        except Exception:
+            return
+
+    def dismiss(self) -> None:
+        """No more calls come: let the processes end that do nothing."""
+        with self._guard:
+            self._over = True
+            idle, self._idle = self._idle, []
+        for process in idle:
+            process.dismiss()
+
+    def ended(self) -> bool:
+        """Whether all processes have ended."""
+        with self._guard:
+            return all(process.has_ended for process in self._all)
+
+    def kill(self) -> None:
+        """End the processes that have not ended by themselves."""
+        with self._guard:
+            left = list(self._all)
+        for process in left:
+            process.kill()
+        for process in left:
+            self.drop(process)
+
+    def _started(self) -> FunctionProcess:
+        with self._guard:  # so that none is started behind the end
+            if self._over:
+                raise BrokenExecutor(f"the processes of {self.name} have ended: the run is over")
+            process = FunctionProcess(self.name)
+            self._all.add(process)
+        try:
+            process.start(self._function)
+        except BaseException:
+            self.drop(process)
+            raise
+        return process
+
+
+class ProcessJob:
+    """A call that is made by a process. Where it is cancelled, the process is ended."""
+
+    def __init__(self, work: ProcessWork, arguments: tuple[Sequence[Any], Mapping[str, Any]]) -> None:
+        self._work = work
+        self._arguments = arguments
+        self._guard = Lock()
+        self._process: FunctionProcess | None = None
+        self._cancelled = False
+
+    def run(self, outcome: "Future[Any]") -> None:
+        """Make the call, and replace its process if that was lost."""
+        settle(outcome, self._made)
+        with self._guard:  # or a cancellation would end a process that has another call by then
+            process, self._process = self._process, None
+        if process is None:
+            return
+        if process.lost:
+            self._work.replace(process)
+        else:
+            self._work.put(process)
+
+    def cancel(self) -> None:
+        """End its process, if it has one."""
+        with self._guard:
+            self._cancelled = True
+            if self._process is not None:
+                self._process.kill()
+
+    def _made(self) -> Any:
+        try:
+            data = pickle.dumps(self._arguments, pickle.HIGHEST_PROTOCOL)
+        except Exception as error:
+            wrong = f"what {self._work.name} is given cannot be pickled: {type(error).__name__}: {error}"
+            raise TypeError(wrong) from error
+        process = self._work.take()
+        with self._guard:
+            if not self._cancelled:
+                self._process = process
+        if self._process is None:
+            self._work.put(process)
+            raise CancelledError
+        return process.call(data)

@@ -1,0 +1,145 @@
+"""The process that makes the calls of a plain function, as the process that has started it sees it."""
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import BrokenExecutor
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+from . import function_child
+from .function_server import END, READY, RESULT, FunctionSetup
+from .user_modules import installed_folders, is_hidden
+
+DYING_SECONDS = 5.0
+"""Time in which the exit code of a process is known that answers no more."""
+RELEASE_SECONDS = 1.0
+"""Time in which a killed process ends."""
+_OURS = "fluvial"
+
+
+class FunctionProcess:
+    """A process that makes the calls of one function, one at a time. It is started at once, and `start` waits until it
+    is ready. Each method but `kill` is called by one thread at a time."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        ours, theirs = socket.socketpair()
+        words = [sys.executable, "-P", "-m", function_child.__name__, str(theirs.fileno()), str(os.getpid())]
+        try:
+            with theirs:
+                # In a session of its own: Ctrl-C, and signals to all processes of a terminal, are for its parent.
+                self._process = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True
+                )
+        except BaseException:
+            ours.close()
+            raise
+        self._socket = ours
+        self._connection = Connection(os.dup(ours.fileno()))
+        self.lost = False
+        """Whether it has ended, or was killed."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    def start(self, function: bytes) -> None:
+        """Hand over its function, pickled, and wait until it is ready. Raises the error of a module that cannot be
+        imported there, or of an object that cannot be opened, and BrokenExecutor where it has ended."""
+        answer = self._asked(pickle.dumps(_setup(function)))
+        if answer != READY:
+            self.kill()
+            raise pickle.loads(answer[1:])
+
+    def call(self, arguments: bytes) -> Any:
+        """Make a call, given its pickled arguments. Raises its error; BrokenExecutor where the process has ended."""
+        answer = self._asked(arguments)
+        try:
+            result = pickle.loads(answer[1:])
+        except Exception as error:
+            wrong = f"what {self._name} returned cannot be unpickled: {type(error).__name__}: {error}"
+            raise TypeError(wrong) from error
+        if answer.startswith(RESULT):
+            return result
+        raise result
+
+    def dismiss(self) -> None:
+        """Let it end by itself: it closes what it has opened."""
+        with suppress(OSError):
+            self._connection.send_bytes(END)
+
+    def kill(self) -> None:
+        """End it, with the processes that its function has started. Any thread may call this at any time."""
+        self.lost = True
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes who waits for it, also where a child of it has the socket
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
+
+    def release(self) -> None:
+        """Wait for the end of a process that was killed, and free what it has used."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(RELEASE_SECONDS)
+        self._connection.close()
+        self._socket.close()
+
+    def _asked(self, data: bytes) -> bytes:
+        try:
+            self._connection.send_bytes(data)
+            return self._connection.recv_bytes()
+        except (EOFError, OSError):
+            code = self._code()
+            self.kill()
+            raise BrokenExecutor(f"the process of {self._name} has ended: {_death(code)}") from None
+
+    def _code(self) -> int | None:
+        """Its exit code; a negative one is the number of a signal."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(DYING_SECONDS)
+        return None
+
+
+def _death(code: int | None) -> str:
+    if code is None:
+        return "it answers no more"
+    if code >= 0:
+        return f"exit code {code}"
+    name = signal.Signals(-code).name
+    return f"signal {name}" + (", as where memory is short" if -code == signal.SIGKILL else "")
+
+
+def _setup(function: bytes) -> FunctionSetup:
+    """What a process needs to find a function that this one has."""
+    script, program = _program()
+    return FunctionSetup([path or os.getcwd() for path in sys.path], script, program, _hidden(), function)
+
+
+def _hidden() -> Mapping[str, str]:
+    modules = {name: module for name, module in sys.modules.copy().items() if is_hidden(name, module)}
+    return {name: str(module.__file__) for name, module in modules.items()}
+
+
+def _program() -> tuple[str | None, str | None]:
+    """The script, or else the module, that is the program of the user's; neither where that is a command of ours, or of
+    an installed package."""
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if file is None or file.startswith((*installed_folders(), os.path.dirname(sys.executable) + os.sep)):
+        return None, None
+    if spec is None:
+        return os.path.abspath(file), None
+    name = spec.name.removesuffix(".__main__")
+    return (None, None) if name.partition(".")[0] == _OURS else (None, name)

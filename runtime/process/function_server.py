@@ -1,0 +1,195 @@
+"""What a process does that makes the calls of a plain function for another one, one after the other.
+
+It gets a `FunctionSetup` from a socket, answers that it is ready, and then answers each call. It ends with the process
+that has started it, whatever its function does at that moment.
+"""
+
+import asyncio
+import importlib.abc
+import os
+import pickle
+import runpy
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from inspect import isawaitable
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from types import ModuleType
+from typing import Any
+
+from ...dsl.errors import UsageError
+from ...dsl.functions import called_name
+from ...dsl.pooled_function import PooledFunction
+from ...dsl.resource import opened_with
+from ...dsl.validation import explain
+from .user_modules import own_paths, prefer_own_modules
+
+CHECK_SECONDS = 5.0
+"""How soon it notices the end of its parent if another process has the parent's end of the socket too."""
+READY, RESULT, ERROR, END = b"ready", b"r", b"e", b""
+MAIN = "__mp_main__"
+"""The name by which a script is run that is not to run its pipeline, as `multiprocessing` does."""
+
+_serving = threading.Event()
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSetup:
+    """What a process needs to find its function: the folders of modules, the script or the module that is the program,
+    modules that are not found by their names, by file, and the function, pickled."""
+
+    folders: Sequence[str]
+    script: str | None
+    program: str | None
+    hidden: Mapping[str, str]
+    function: bytes
+
+
+def refuse_while_serving() -> None:
+    """Raise UsageError in a process that makes calls of a function for another one: a run begins there only where the
+    script of that one begins it whenever it is loaded."""
+    if _serving.is_set():
+        wrong = "a run is begun as the script is loaded in a process of in_processes"
+        remedy = 'begin it under if __name__ == "__main__":'
+        raise UsageError(explain(wrong, "a script that can be loaded without running", remedy))
+
+
+def serve(connection: Connection, parent: int) -> None:
+    """Make calls until the process `parent` wants no more, or has ended."""
+    _serving.set()
+    _leave_signals()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # it may be killed at any time
+    calls: SimpleQueue[bytes] = SimpleQueue()
+    try:
+        setup = pickle.loads(connection.recv_bytes())
+        threading.Thread(target=_receive, args=(connection, parent, calls), daemon=True).start()
+        with asyncio.Runner() as runner:
+            _make_calls(setup, connection, calls, runner)
+    except (EOFError, OSError):  # the parent has ended
+        os._exit(1)
+
+
+def _make_calls(
+    setup: FunctionSetup, connection: Connection, calls: "SimpleQueue[bytes]", runner: asyncio.Runner
+) -> None:
+    try:
+        fn = _function(setup)
+        opened = opened_with(fn)
+        for owner in opened:
+            _done(owner.open(), runner)
+    except BaseException as error:
+        connection.send_bytes(_told(error))
+        return
+    connection.send_bytes(READY)
+    while (call := calls.get()) != END:
+        connection.send_bytes(answer(fn, call))
+    for owner in opened:
+        _done(owner.close(), runner)
+
+
+def _done(result: Any, runner: asyncio.Runner) -> None:
+    async def waited() -> None:
+        await result
+
+    if isawaitable(result):
+        runner.run(waited())
+
+
+def _receive(connection: Connection, parent: int, calls: "SimpleQueue[bytes]") -> None:
+    """Queue what comes. It is a thread of its own so that the end of the parent is noticed during a call."""
+    try:
+        while True:
+            while not connection.poll(CHECK_SECONDS):
+                if os.getppid() != parent:
+                    os._exit(1)
+            calls.put(connection.recv_bytes())
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+def answer(fn: Callable[..., Any], call: bytes) -> bytes:
+    """Make a call, pickled as its arguments by place and by name; returns the answer, pickled."""
+    try:
+        args, named = pickle.loads(call)
+    except BaseException as error:
+        return _told(TypeError(f"what {called_name(fn)} is given cannot be unpickled in its process: {_text(error)}"))
+    try:
+        result = fn(*args, **named)
+    except BaseException as error:
+        with suppress(Exception):
+            error.add_note("".join(["In its process:\n", *traceback.format_exception(error)]).rstrip())
+        return _told(error)
+    try:
+        return RESULT + pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+    except BaseException as error:
+        return _told(TypeError(f"what {called_name(fn)} returned cannot be pickled: {_text(error)}"))
+
+
+def _told(error: BaseException) -> bytes:
+    """An error as the parent gets it: itself, or what it says where it does not survive the way."""
+    try:
+        data = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
+        if type(pickle.loads(data)) is type(error):
+            return ERROR + data
+        reason = "it comes back as another one"
+    except BaseException as raised:
+        reason = _text(raised)
+    told = RuntimeError(f"{_text(error)} (the error itself cannot be pickled: {reason})")
+    return ERROR + pickle.dumps(told, pickle.HIGHEST_PROTOCOL)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # of the user's `__str__`
+        return type(error).__name__
+
+
+def _function(setup: FunctionSetup) -> Callable[..., Any]:
+    sys.path[:] = setup.folders
+    prefer_own_modules(own_paths())
+    sys.meta_path.insert(0, _HiddenModules(setup.hidden))
+    if setup.program is not None:
+        _take_as_main(runpy.run_module(setup.program, run_name=MAIN, alter_sys=True))
+    elif setup.script is not None:
+        _take_as_main(runpy.run_path(setup.script, run_name=MAIN))
+    fn = pickle.loads(setup.function)
+    while isinstance(fn, PooledFunction):  # its module has the pooled one by its name
+        fn = fn.fn
+    return fn  # type: ignore[no-any-return]
+
+
+def _take_as_main(names: Mapping[str, Any]) -> None:
+    module = ModuleType(MAIN)
+    vars(module).update(names)
+    sys.modules["__main__"] = sys.modules[MAIN] = module
+
+
+class _HiddenModules(importlib.abc.MetaPathFinder):
+    """Finds the user's modules that have another name than their file."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = files
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path, target
+        return spec_from_file_location(fullname, self._files[fullname]) if fullname in self._files else None
+
+
+def _leave_signals() -> None:
+    """Leave SIGINT, SIGTERM and SIGHUP to the parent, which ends this process. They are not ignored, or programs that
+    the function starts would ignore them as well."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        signal.signal(number, lambda *_: None)
+    os.register_at_fork(after_in_child=lambda: [signal.signal(number, signal.SIG_DFL) for number in numbers])

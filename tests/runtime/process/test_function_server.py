@@ -1,0 +1,66 @@
+"""What a process answers that makes the calls of a function for another one."""
+
+import pickle
+from typing import Any
+
+import pytest
+
+from faults.pooled_functions import Unsayable, asked
+from fluvial.dsl import UsageError
+from fluvial.runtime.process import function_server
+from fluvial.runtime.process.function_server import ERROR, RESULT, answer, refuse_while_serving
+
+
+class Silent(Exception):
+    """An error whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+    def __reduce__(self) -> str:
+        raise Unsayable
+
+
+def silent(_: str) -> None:
+    raise Silent
+
+
+def answered(fn: Any, call: bytes) -> Any:
+    told = answer(fn, call)
+    assert told[:1] in (RESULT, ERROR)
+    return pickle.loads(told[1:])
+
+
+def test_a_result_is_pickled_behind_its_kind() -> None:
+    assert answered(len, pickle.dumps((("tea",), {}))) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "told"),
+    [
+        (pickle.dumps((("fail",), {})), LookupError, "fail"),
+        (b"nothing", TypeError, "what asked is given cannot be unpickled in its process"),
+        (pickle.dumps((("lambda",), {})), TypeError, "what asked returned cannot be pickled"),
+        (pickle.dumps((("unsayable",), {})), RuntimeError, "Unsayable: what it says"),
+        (pickle.dumps((("odd",), {})), RuntimeError, "Odd: ab"),
+        (pickle.dumps((("quit",), {})), SystemExit, "4"),
+    ],
+)
+def test_an_error_is_told_as_itself_or_as_what_it_says(call: bytes, kind: type[BaseException], told: str) -> None:
+    error = answered(asked, call)
+    assert type(error) is kind
+    assert told in str(error)
+
+
+def test_an_error_without_a_text_has_its_name() -> None:
+    assert str(answered(silent, pickle.dumps((("",), {})))).startswith("Silent (the error itself cannot be pickled: U")
+
+
+def test_only_a_process_that_serves_refuses_a_run() -> None:
+    refuse_while_serving()
+    function_server._serving.set()
+    try:
+        with pytest.raises(UsageError, match="as the script is loaded in a process of in_processes"):
+            refuse_while_serving()
+    finally:
+        function_server._serving.clear()
