@@ -20,7 +20,7 @@ PAUSES = {
     "faults/test_upgrades_amid_scales.py": "when a container is stopped",
     "faults/test_streaming_on_a_cluster.py": "when a part of a cluster is killed",
     "runtime/executor/test_keyed_executor.py": "a user's function that takes its time",
-    "runtime/kernel/calls/test_event_loops.py": "a user's function that takes its time",
+    "runtime/process/test_event_loops.py": "a user's function that takes its time",
     "runtime/local/test_slices.py": "a user's function that takes its time",
     "runtime/spark/query/test_batch_sizing.py": "a user's function that takes its time",
     "spark_engine/test_data_frames.py": "a user's function that takes its time",

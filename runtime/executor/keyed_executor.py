@@ -12,13 +12,12 @@ from ...dsl.error_policy import ErrorPolicy, Retry, fail
 from ...dsl.errors import MessageError, UsageError
 from ...dsl.operators import AsyncCall, Order
 from ...dsl.operators.calls import MOST_IN_FLIGHT, TIMEOUT
-from ...dsl.pooled_function import PooledFunction
 from ...dsl.validation import explain
 from ...dsl.verb_calls import explained_call
 from ..kernel.calls.async_calls import CallPool
 from ..kernel.calls.call import Call
 from ..kernel.calls.cancellation import GRACE_SECONDS, as_error
-from ..kernel.calls.function_pools import loop_pools
+from ..kernel.calls.function_pools import close_pool, open_pool
 from ..kernel.calls.threads import CallThreads
 from .key_lines import KeyLines
 from .options import checked_options, grace_seconds
@@ -227,20 +226,13 @@ class KeyedExecutor(Generic[T, R]):
             raise UsageError(explain(wrong, expected, "make another one", self._options.origin))
         options = self._options
         order: Order = "input" if options.order == "input" else "none"
-        call = AsyncCall(
-            fn=self._call,
-            max_in_flight=options.max_in_flight,
-            order=order,
-            timeout=options.timeout,
-            retry=options.retry,
-        )
+        most, timeout, retry = options.max_in_flight, options.timeout, options.retry
+        call = AsyncCall(fn=self._call, max_in_flight=most, order=order, timeout=timeout, retry=retry)
         if options.threads:
             # As many may have been given up, and still run.
             self._threads = CallThreads(2 * options.max_in_flight)
         self._pool, self._loop = CallPool(options, call, self._ended, self._rest), asyncio.get_running_loop()
-        loop_pools(self._loop)
-        if isinstance(options.fn, PooledFunction):
-            await options.fn.open()
+        await open_pool(options.fn)
         return self
 
     async def __aexit__(
@@ -259,8 +251,7 @@ class KeyedExecutor(Generic[T, R]):
         await self._watchers.until(lambda: not self._running, GRACE_SECONDS)
         if self._threads is not None:
             self._threads.shutdown(wait=False)
-        if isinstance(self._options.fn, PooledFunction):
-            await self._options.fn.close()
+        await close_pool(self._options.fn)
 
     def _check_loop(self) -> None:
         """Raise UsageError in another event loop than that of the executor, whose calls would end with it."""

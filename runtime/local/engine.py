@@ -16,13 +16,13 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..data_warnings.suspicious_times import SuspiciousTimes
 from ..kernel.calls.cancellation import CallLoop, refuse_running_loop
-from ..kernel.calls.event_loops import loop_maker
 from ..kernel.code.program import admission_of, circuit_of
 from ..kernel.failures import ended_by_exit
 from ..open_resources import OpenResources
 from ..output_routes import open_sinks
 from ..preflight.input_streams import InputStreamMonitor, inputs_of
 from ..preflight.state_compatibility import refuse_changed, reset_command
+from ..process.event_loops import loop_maker
 from ..process.gc_tuning import reduced_gc
 from ..process.interruptions import interruption, interruptions_raised
 from ..process.machine import THIS_MACHINE, Machine

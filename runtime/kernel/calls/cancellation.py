@@ -11,9 +11,9 @@ from ....dsl.error_policy import GRACE_MS, Retry
 from ....dsl.errors import MessageError, UsageError
 from ....dsl.validation import explain
 from ....planner.descriptions import duration
+from ...process.event_loops import LoopMaker
 from ...process.interruptions import INTERRUPTIONS
 from ...process.resource_limits import require_descriptors_of_loop
-from .event_loops import LoopMaker
 from .function_pools import loop_pools
 from .loop_time import LoopTimer, loop_time
 from .threads import CallThreads

@@ -206,3 +206,16 @@ def loop_pools(loop: asyncio.AbstractEventLoop, *, at_once: bool = False) -> Loo
         pools = LoopPools(at_once=at_once)
         give_pools(loop, pools)
     return pools
+
+
+async def open_pool(fn: Any) -> None:
+    """Make the pool of a function in the event loop that runs, if it is a pooled one."""
+    loop_pools(asyncio.get_running_loop())
+    if isinstance(fn, PooledFunction):
+        await fn.open()
+
+
+async def close_pool(fn: Any) -> None:
+    """A function that `open_pool` was called with is needed no more."""
+    if isinstance(fn, PooledFunction):
+        await fn.close()

@@ -20,7 +20,7 @@ from fluvial.dsl import MissingExtraError, Pipeline, Retry, skip
 from fluvial.planner import Settings
 from fluvial.planner.settings import EventLoop
 from fluvial.runtime import run
-from fluvial.runtime.kernel.calls.event_loops import loop_maker
+from fluvial.runtime.process.event_loops import loop_maker
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from kafka.container_runs import PATIENCE
 

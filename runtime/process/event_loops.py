@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from ....dsl.errors import MissingExtraError
-from ....dsl.validation import explain
-from ....planner.settings import EventLoop
+from ...dsl.errors import MissingExtraError
+from ...dsl.validation import explain
+from ...planner.settings import EventLoop
 
 LoopMaker = Callable[[], asyncio.AbstractEventLoop]
 
