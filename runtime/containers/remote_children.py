@@ -220,8 +220,8 @@ class RemoteChildren:
                 await connection.close()
 
     def _key_of(self, start: str) -> bytes | None:
-        found = self._starts.get(start)
-        return found.key if found is not None and found.child.waits else None
+        begun = self._starts.get(start)
+        return begun.key if begun is not None and begun.child.waits else None
 
     def _admits(self, greeting: TaskGreeting) -> bool:
         same = greeting.version == version("fluvial")

@@ -193,14 +193,14 @@ def data_frames(inputs: object, outputs: object, backfill: object) -> DataFrames
     require(
         good, UsageError, f"backfill={backfill!r}", "a Backfill, or None", "write Backfill(start, end, lookback=...)"
     )
-    made = DataFrames(
+    frames = DataFrames(
         {name: one if isinstance(one, DataFrameInput) else DataFrameInput(one) for name, one in sources.items()},
         {name: one if isinstance(one, DataFrameOutput) else DataFrameOutput(one) for name, one in sinks.items()},
         backfill if isinstance(backfill, Backfill) else None,
     )
-    with bounded_calls(made):
-        _check_kinds(made)
-    return made
+    with bounded_calls(frames):
+        _check_kinds(frames)
+    return frames
 
 
 def _by_stream(what: str, given: object) -> Mapping[str, Any]:

@@ -35,8 +35,8 @@ def _converted(read: Convert, convert: Convert | None) -> Convert:
         return read
 
     def field(value: Any) -> Any:
-        found = read(value)
-        return None if found is None else convert(found)
+        cell = read(value)
+        return None if cell is None else convert(cell)
 
     return field
 

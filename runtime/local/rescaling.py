@@ -130,17 +130,19 @@ def _align(before: Plan, now: Plan, system: PublishingSystem, settings: Settings
 
 def _rescale(before: Plan, now: Plan, system: System, settings: Settings, stored: Checkpoints) -> None:
     old: list[TaskId] = []
-    made: dict[TaskId, Checkpoint] = {}
+    renewed: dict[TaskId, Checkpoint] = {}
     for tasks, new in rescaled_numbers(before, now):
         of_number = rescaled(tasks, new, stored)
         # On Kafka the stores of the new tasks are restored from the changelogs, which all of them share.
         if not isinstance(system, ProducingSystem):
             _copy_state(now, system, settings, tasks, of_number, stored)
         old += tasks
-        made |= of_number
+        renewed |= of_number
     removed = {task.name: b"" for task in old if task.name in stored}
     with closing(system.producer()) as producer:
-        producer.begin().commit(now.name, removed | {task.name: checkpoints.encode(one) for task, one in made.items()})
+        producer.begin().commit(
+            now.name, removed | {task.name: checkpoints.encode(one) for task, one in renewed.items()}
+        )
     _remove_stores(now, system, settings, old)
 
 

@@ -38,8 +38,8 @@ def _uvloop() -> LoopMaker:
         def run_forever(self) -> None:
             """Run until `stop` is called."""
             if threading.current_thread() is threading.main_thread():
-                told = signal.set_wakeup_fd(-1)
-                tell_as_before = partial(signal.set_wakeup_fd, told, warn_on_full_buffer=False)
+                listener = signal.set_wakeup_fd(-1)
+                tell_as_before = partial(signal.set_wakeup_fd, listener, warn_on_full_buffer=False)
                 tell_as_before()
                 self.call_soon(tell_as_before)
             super().run_forever()

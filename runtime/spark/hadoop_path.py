@@ -148,10 +148,10 @@ class HadoopPath:
 
     def iterdir(self) -> Iterator["HadoopPath"]:
         """What a folder has. Raises FileNotFoundError if there is none, NotADirectoryError for a file."""
-        found = [self._of(status.getPath()) for status in self._statuses(self._path)]
-        if found == [self]:  # a listing of a file has the file
+        paths = [self._of(status.getPath()) for status in self._statuses(self._path)]
+        if paths == [self]:  # a listing of a file has the file
             raise NotADirectoryError(str(self))
-        return iter(found)
+        return iter(paths)
 
     def read_bytes(self) -> bytes:
         """What a file holds. Raises FileNotFoundError if there is no file."""

@@ -84,8 +84,8 @@ def _attach_task_call(
     taken = environment.requests.taken
 
     async def call(envelope: Envelope[Any, Any]) -> list[Any]:
-        made = cast("StreamTaskOperator", environment.stateful[operator.task])
-        return [await outcome_of(made.task, envelope, taken=taken)]
+        owner = cast("StreamTaskOperator", environment.stateful[operator.task])
+        return [await outcome_of(owner.task, envelope, taken=taken)]
 
     return attach_pool(environment, operator, replace(operator.call, fn=call), after)
 

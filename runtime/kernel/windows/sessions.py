@@ -183,8 +183,8 @@ class SessionOperator:
 
     def _snapshot(self, spans: list[SessionState[Any]]) -> Callable[[], list[SessionState[Any]]]:
         """The snapshot of the sessions of a key."""
-        kept = [self._context.snapshot_of(span) for span in spans]
-        return lambda: [restored() for restored in kept]
+        snapshots = [self._context.snapshot_of(span) for span in spans]
+        return lambda: [restored() for restored in snapshots]
 
     def _union(self, joined: list[SessionState[Any]], value: Any, timestamp: int, last: int) -> SessionState[Any]:
         """Merge the sessions that a message joins, and add the message. If a user's function raises, nothing has

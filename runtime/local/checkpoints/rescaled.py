@@ -39,8 +39,8 @@ def _elasticity_in(plan: Plan, stage: PlannedStage, stored: Checkpoints) -> int:
     tasks = {TaskId.parse(name): one for name, one in stored.items()}
     own = {task: one for task, one in tasks.items() if task.stage == stage.id}
     before = next((task.elasticity for task in own), stage.elasticity)
-    kept = [store.operator for store in plan.stores if store.stage == stage.id]
-    absent = [id for id in kept if not any(id in one.states for one in own.values())]
+    stateful = [store.operator for store in plan.stores if store.stage == stage.id]
+    absent = [id for id in stateful if not any(id in one.states for one in own.values())]
     for task, one in tasks.items():
         moves = any(id in one.states for id in absent) or (not own and bool(one.offsets.keys() & {*stage.inputs}))
         if moves and {task.elasticity, before} != {stage.elasticity}:
@@ -75,8 +75,8 @@ def _differ(before: Plan, now: Plan, stored: Checkpoints, progress_of: _Progress
     for stage in merged_stages(before, now):
         for tasks in _by_number(stage):
             known = [stored.get(task.name) for task in tasks]
-            found = [None if one is None else progress_of(before, stage, one) for one in known]
-            if any(one != found[0] for one in found):
+            progress = [None if one is None else progress_of(before, stage, one) for one in known]
+            if any(one != progress[0] for one in progress):
                 return True
     return False
 
@@ -133,13 +133,13 @@ def rescaled_numbers(before: Plan, now: Plan) -> Iterator[tuple[list[TaskId], li
 
 def rescaled(old: Sequence[TaskId], new: Sequence[TaskId], stored: Checkpoints) -> dict[TaskId, Checkpoint]:
     """The checkpoints of the tasks of a number, from those that it had. A task that none of them leads to has none."""
-    made: dict[TaskId, Checkpoint] = {}
+    checkpoints: dict[TaskId, Checkpoint] = {}
     for task in new:
         sources = [stored[source.name] for source in old if source.shares_keys(task) and source.name in stored]
         if sources:
-            made[task] = sources[0] if len(sources) == 1 else _merge(sources)
-            made[task] = structs.replace(made[task], number=made[task].number + 1).within("")
-    return made
+            checkpoints[task] = sources[0] if len(sources) == 1 else _merge(sources)
+            checkpoints[task] = structs.replace(checkpoints[task], number=checkpoints[task].number + 1).within("")
+    return checkpoints
 
 
 def _merge(sources: Sequence[Checkpoint]) -> Checkpoint:

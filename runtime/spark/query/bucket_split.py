@@ -162,7 +162,7 @@ def _splitter(
 
     def split_rows(rows: pa.Table) -> pa.Table:
         blobs = HeldBlobs(zip(rows["name"].to_pylist(), rows["data"].to_pylist(), strict=True))
-        made: list[tuple[int, bytes, bytes]] = []
+        pieces: list[tuple[int, bytes, bytes]] = []
         bucket = split.before.of_label[rows["bucket"][0].as_py()]
         present = levels_in(blobs, bucket, of_stage, remedy=remedy)
         states, producers, resets, before = split.states, split.producers, split.resets, split.before.count
@@ -170,8 +170,8 @@ def _splitter(
             check_state(blobs, bucket, before, states, resets, remedy=remedy)
         elif level in present:
             parts = split_state(blobs, bucket, before, after.count, states, producers, resets, remedy=remedy)
-            made = [(after.labels[new], name, data) for new, part in parts.items() for name, data in part.items()]
-        columns = zip(*made, strict=True) if made else [()] * len(_ARROW)
+            pieces = [(after.labels[new], name, data) for new, part in parts.items() for name, data in part.items()]
+        columns = zip(*pieces, strict=True) if pieces else [()] * len(_ARROW)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
         return pa.Table.from_arrays(arrays, schema=_ARROW)
 

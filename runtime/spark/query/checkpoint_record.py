@@ -243,8 +243,8 @@ def few_buckets(plan: Plan, wanted: QueryRecord, root: CheckpointPath) -> int | 
     checkpoint = _begun(plan, wanted, None, _candidates(wanted, root), "")
     if checkpoint is None or checkpoint.record is None or not any(wanted.stages.values()):
         return None
-    kept = checkpoint.record.buckets
-    return kept if kept < ON_FEW_CORES and may_split(plan, replace(wanted, buckets=kept), ON_FEW_CORES) else None
+    has = checkpoint.record.buckets
+    return has if has < ON_FEW_CORES and may_split(plan, replace(wanted, buckets=has), ON_FEW_CORES) else None
 
 
 def _candidates(wanted: QueryRecord, root: CheckpointPath) -> list[QueryCheckpoint]:
@@ -272,9 +272,9 @@ def _begun(
     begun = [one for one in begun if not any(_is_split(one, other) for other in begun)]
     for checkpoint in begun:
         assert checkpoint.record is not None
-        kept = checkpoint.record.buckets
-        splits = buckets is None or (may_grow and may_split(plan, replace(wanted, buckets=kept), buckets))
-        compared = replace(wanted, buckets=kept if splits else buckets)
+        has = checkpoint.record.buckets
+        splits = buckets is None or (may_grow and may_split(plan, replace(wanted, buckets=has), buckets))
+        compared = replace(wanted, buckets=has if splits else buckets)
         _refuse_changed(plan, checkpoint.record, compared, checkpoint.folder, reset)
     if len(begun) > 1:
         raise _changed(

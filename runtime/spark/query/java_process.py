@@ -166,11 +166,11 @@ _CUT_OFF = (Py4JNetworkError, OSError, EOFError)
 def quiet_accumulators(context: SparkContext) -> None:
     """Keep the server that gets accumulators from a context's Java from printing a traceback as Java ends."""
     server: Any = context._accumulatorServer
-    told = server.handle_error
+    handle = server.handle_error
 
     def handle_error(request: Any, address: Any) -> None:
         if not isinstance(sys.exception(), _CUT_OFF):
-            told(request, address)
+            handle(request, address)
 
     server.handle_error = handle_error
 

@@ -114,10 +114,10 @@ def batch_level(
 ) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow` that processes the rows of a level, sorted by bucket and time, and passes on those of
     later levels. A bucket is processed `step` messages at a time."""
-    made = timed_batch(shipped)
+    timed = timed_batch(shipped)
 
     def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        return failures_as_rows(processed(batches), outputs, made)
+        return failures_as_rows(processed(batches), outputs, timed)
 
     def processed(batches: _Batches) -> Iterator[pa.RecordBatch]:
         with LevelTask(shipped, level, BatchTimes(clock=times.clock), 0, outputs) as task:
@@ -125,8 +125,8 @@ def batch_level(
             for batch in batches:
                 own = _COMPUTE.equal(batch.column("level"), level)
                 yield batch.filter(_COMPUTE.invert(own))
-                yield from map(made, buckets.add(batch.filter(own)))
-            yield from map(made, buckets.end())
+                yield from map(timed, buckets.add(batch.filter(own)))
+            yield from map(timed, buckets.end())
 
     return read
 

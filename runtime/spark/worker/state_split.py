@@ -38,12 +38,12 @@ def levels_in(blobs: HeldBlobs, bucket: int, levels: Mapping[str, int], *, remed
     """The levels of the stages that have run on a bucket, of the query's stages with their `levels`. Raises
     SystemProblem for state of none of them, which would be lost."""
     ran = StatePages(blobs).index.producers
-    found = {level for stage, level in levels.items() if stage in ran}
-    if blobs and not found:
+    present = {level for stage, level in levels.items() if stage in ran}
+    if blobs and not present:
         known = ", ".join(f"level {level} has {stage}" for stage, level in levels.items())
         wrong = f"the state in key bucket {bucket} is of {', '.join(ran) or 'no stage'}, which is at no level ({known})"
         raise SystemProblem(explain(wrong, "state of stages of the query", remedy, f"key bucket {bucket}"))
-    return found
+    return present
 
 
 def split_state(
@@ -72,11 +72,11 @@ def split_state(
     index = msgspec.structs.replace(
         pages.index, prefixes={}, shift=SHIFT, shared=1, shared_bytes=0, deltas=DeltaIndex()
     )
-    found: dict[int, HeldBlobs] = {}
+    parts: dict[int, HeldBlobs] = {}
     for new, of_new in changes.items():
-        found[new] = HeldBlobs({INDEX: _encode(index)})
-        StatePages(found[new]).write(of_new)
-    return found
+        parts[new] = HeldBlobs({INDEX: _encode(index)})
+        StatePages(parts[new]).write(of_new)
+    return parts
 
 
 def check_state(

@@ -71,11 +71,11 @@ class WorkerProcess:
         if shipped.digest not in open_run.resources:
             open_run.resources[shipped.digest] = OpenResources(self.run, bundle.open_within)
         resources = open_run.resources[shipped.digest]
-        made = program(shipped, stage, resources.clients)
+        compiled = program(shipped, stage, resources.clients)
         for limit in limits_of(bundle.plan.pipeline.calls):
-            made.admission(limit).divide(bundle.tasks)
+            compiled.admission(limit).divide(bundle.tasks)
         resources.open(bundle.plan, {stage})
-        return made
+        return compiled
 
     def open_sink(self, shipped: ShippedPlan, sink: ToldSink) -> None:
         """Open a sink of a plan, if it is not open: see `ToldSink.open`."""
