@@ -23,5 +23,5 @@ def test_each_setting_has_a_row(setting: str) -> None:
 
 def test_what_stands_for_settings_of_samza_is_there() -> None:
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", rows(SAMZA, 2)))
-    assert named - {"async_flat_map", "on_error"} <= setting_types().keys()  # the others are arguments
+    assert named - {"async_flat_map", "in_threads", "on_error"} <= setting_types().keys()  # the others are arguments
     assert {"async_commit", "turn_messages", "commit_interval"} <= named
