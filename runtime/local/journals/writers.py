@@ -3,7 +3,9 @@
 Each system has one: where records are produced as they come, and where transactions are published."""
 
 import asyncio
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from threading import Thread
 from typing import Protocol
@@ -19,6 +21,10 @@ CLOSE_SECONDS = 1.0
 """The longest wait at the end of a run for entries that no commit waits for any more."""
 
 
+IDLE_SECONDS = 20.0
+"""How often it is asked where partitions end that get no entries from here, and get them from other containers."""
+
+
 class JournalWriter(Protocol):
     """Writes entries for all tasks of a container."""
 
@@ -31,8 +37,8 @@ class JournalWriter(Protocol):
         ...
 
     def end(self, place: StreamPartition) -> int | None:
-        """The end offset of a partition as of the last flush in which it got entries; None if there was none. What was
-        written since lies behind it."""
+        """The end offset of a partition as of the last flush in which it got entries, or of a later one where it gets
+        none; None if that is not known yet. What was written since lies behind it."""
         ...
 
     def close(self) -> None:
@@ -40,13 +46,47 @@ class JournalWriter(Protocol):
         ...
 
 
+class KnownEnds:
+    """Where partitions end. Of those that get no entries it is asked now and then, too: a task that keeps nothing for a
+    while would hold all back that tasks in other containers keep, to be read at each start and never trimmed."""
+
+    def __init__(
+        self,
+        ask: Callable[[Collection[StreamPartition]], Mapping[StreamPartition, int]],
+        clock: Callable[[], float],
+    ) -> None:
+        self._ask, self._clock = ask, clock
+        self._ends: dict[StreamPartition, int] = {}
+        self._wanted: set[StreamPartition] = set()
+        self._asked = -math.inf
+
+    def of(self, place: StreamPartition) -> int | None:
+        """The end of a partition, as far as it is known."""
+        self._wanted.add(place)
+        return self._ends.get(place)
+
+    def learn(self, flushed: Collection[StreamPartition]) -> None:
+        """Learn where the partitions end whose entries are durable now, and perhaps others."""
+        places = set(flushed)
+        if self._clock() - self._asked >= IDLE_SECONDS:
+            self._asked = self._clock()
+            places |= self._wanted
+        if places:
+            self._ends.update(self._ask(places))
+
+
 class ProducedJournal:
     """Sends entries as they come, by a producer of its own, which is in no transaction."""
 
-    def __init__(self, producer: RecordProducer, wall: Callable[[], int] = wall_clock) -> None:
+    def __init__(
+        self,
+        producer: RecordProducer,
+        wall: Callable[[], int] = wall_clock,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._producer = producer
         self._wall = wall
-        self._ends: dict[StreamPartition, int] = {}
+        self._ends = KnownEnds(producer.ends, clock)
         self._touched: set[StreamPartition] = set()
         self._failed: Exception | None = None
 
@@ -65,11 +105,11 @@ class ProducedJournal:
         touched, self._touched = self._touched, set()
         if touched:
             self._producer.flush()
-            self._ends.update(self._producer.ends(touched))
+        self._ends.learn(touched)
 
     def end(self, place: StreamPartition) -> int | None:
         """The end offset of a partition as of the last flush."""
-        return self._ends.get(place)
+        return self._ends.of(place)
 
     def close(self) -> None:
         """Close the producer, once brokers have what was sent: a run may end with an error of a message. Where they do
@@ -90,11 +130,17 @@ class ProducedJournal:
 class PublishedJournal:
     """Publishes the entries that come within a moment as one transaction. It is used in the thread of the producer."""
 
-    def __init__(self, producer: Producer, admin: Admin, wall: Callable[[], int] = wall_clock) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        admin: Admin,
+        wall: Callable[[], int] = wall_clock,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._producer, self._admin = producer, admin
         self._wall = wall
         self._waiting: dict[StreamPartition, list[Record]] = {}
-        self._ends: dict[StreamPartition, int] = {}
+        self._ends = KnownEnds(self._ask, clock)
         self._timer: asyncio.TimerHandle | None = None
         self._failed: Exception | None = None
 
@@ -111,10 +157,15 @@ class PublishedJournal:
         self._cancel()
         if self._waiting:
             self._publish()
+        else:
+            self._ends.learn(())
 
     def end(self, place: StreamPartition) -> int | None:
         """The end offset of a partition as of the last publication."""
-        return self._ends.get(place)
+        return self._ends.of(place)
+
+    def _ask(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+        return {place: self._admin.ends(place[0])[place[1]] for place in places}
 
     def close(self) -> None:
         """Publish what has gathered, if that can be done: a run may end with an error of a message."""
@@ -140,8 +191,7 @@ class PublishedJournal:
         for (stream, partition), records in waiting.items():
             transaction.append(stream, partition, records)
         transaction.commit()
-        for stream, partition in waiting:
-            self._ends[stream, partition] = self._admin.ends(stream)[partition]
+        self._ends.learn(waiting.keys())
 
     def _cancel(self) -> None:
         if self._timer is not None:

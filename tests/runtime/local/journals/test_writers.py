@@ -1,23 +1,30 @@
 """Writers of journals: when entries are durable, and where an error shows."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from engines.sending import ProducingSystem
 from fluvial.dsl import SystemProblem
-from fluvial.runtime.local.journals.writers import GATHER_SECONDS, JournalWriter, ProducedJournal, PublishedJournal
+from fluvial.runtime.local.journals.writers import (
+    GATHER_SECONDS,
+    IDLE_SECONDS,
+    JournalWriter,
+    ProducedJournal,
+    PublishedJournal,
+)
 from fluvial.runtime.systems import MemorySystem
 
 PLACE = ("p-ask-journal", 1)
 
 
-def made(system: Any) -> JournalWriter:
+def made(system: Any, clock: Callable[[], float] = lambda: 0.0) -> JournalWriter:
     system.admin().create(PLACE[0], 2)
     if isinstance(system, ProducingSystem):
-        return ProducedJournal(system.record_producer(), lambda: 7)
-    return PublishedJournal(system.producer(), system.admin(), lambda: 7)
+        return ProducedJournal(system.record_producer(), lambda: 7, clock)
+    return PublishedJournal(system.producer(), system.admin(), lambda: 7, clock)
 
 
 @pytest.mark.parametrize("make", [MemorySystem, ProducingSystem])
@@ -40,6 +47,31 @@ def test_entries_are_durable_after_a_flush(make: Any) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("make", [MemorySystem, ProducingSystem])
+def test_the_end_is_known_of_what_gets_entries_from_other_containers_alone(make: Any) -> None:
+    async def main() -> None:
+        system, now = make(), 0.0
+        idle, other = made(system, lambda: now), made(system)
+
+        def learnt() -> int | None:
+            other.write(PLACE, b"1", b"a")
+            other.flush()
+            idle.flush()
+            return idle.end(PLACE)
+
+        assert learnt() is None  # nobody has wanted to know it
+        now += IDLE_SECONDS
+        assert learnt() == 2
+        now += IDLE_SECONDS / 2
+        assert learnt() == 2
+        now += IDLE_SECONDS / 2
+        assert learnt() == 4
+        idle.close()
+        other.close()
+
+    asyncio.run(main())
+
+
 class Broken:
     """A producer that cannot write."""
 
@@ -48,6 +80,8 @@ class Broken:
 
     def send(self, *_: Any) -> None:
         raise SystemProblem("the disk is full")
+
+    ends = send
 
     def close(self) -> None:
         pass
