@@ -86,6 +86,14 @@ class LimitRow(Struct, frozen=True, kw_only=True):
     waiting: int
 
 
+class BreakerRow(Struct, frozen=True, kw_only=True):
+    """One breaker: in so many containers calls are left off now, and so often that has begun since their starts."""
+
+    breaker: str
+    open: int
+    openings: int
+
+
 class Overview(Struct, frozen=True, kw_only=True):
     """A run at one moment. Rates are since the overview before, or since the start if there was none. Where tasks are
     split by key, `key_buckets` and `hot_keys` have the hottest first. `sizing` is what an autosizer has
@@ -101,6 +109,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     hot_keys: tuple[HotKey, ...] = ()
     sizing: str = ""
     limits: tuple[LimitRow, ...] = ()
+    breakers: tuple[BreakerRow, ...] = ()
 
 
 def overview(
@@ -120,6 +129,7 @@ def overview(
         hot_keys=hottest_first(key for progress in now for key in progress.hot_keys),
         sizing=max(now, key=lambda progress: progress.generation).sizing,
         limits=tuple(_limits(now, before)),
+        breakers=tuple(_breakers(now)),
     )
 
 
@@ -196,6 +206,12 @@ def _limits(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[Lim
         )
         for amount, number in used.items():
             yield LimitRow(limit=name, amount=amount, used=number, per_second=rates[amount], waiting=int(calls))
+
+
+def _breakers(now: Sequence[Progress]) -> Iterator[BreakerRow]:
+    openings = _sums(now, "breaker_openings", "breaker")
+    for name, number in _sums(now, "breaker_open", "breaker").items():
+        yield BreakerRow(breaker=name, open=int(number), openings=int(openings.get(name, 0)))
 
 
 def _only(containers: Sequence[Progress], limit: str) -> list[Progress]:

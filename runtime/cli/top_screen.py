@@ -9,7 +9,7 @@ from rich.text import Text
 from ...dsl.text import plural
 from ..report import HotKey
 from .display import moment
-from .top_overview import ContainerRow, InputRow, KeyBucketRow, LimitRow, OperatorRow, OutputRow, Overview
+from .top_overview import BreakerRow, ContainerRow, InputRow, KeyBucketRow, LimitRow, OperatorRow, OutputRow, Overview
 
 UNKNOWN = "-"
 MOST_HOT = 10
@@ -33,6 +33,8 @@ def screen(seen: Overview) -> RenderableType:
         shown.renderables.insert(1, Text(f"autosizer: {seen.sizing}"))
     if seen.limits:
         shown.renderables.append(_table("limit, amount, used, per second, calls waiting", map(_limit, seen.limits)))
+    if seen.breakers:
+        shown.renderables.append(_table("breaker, containers at rest, rests so far", map(_breaker, seen.breakers)))
     if seen.key_buckets:
         buckets = seen.key_buckets[:MOST_HOT]
         of_all = f" ({len(buckets)} of {len(seen.key_buckets)})" * (len(buckets) < len(seen.key_buckets))
@@ -71,6 +73,10 @@ def _operator(row: OperatorRow) -> Sequence[str]:
 
 def _limit(row: LimitRow) -> Sequence[str]:
     return row.limit, row.amount, f"{row.used:,.6g}", f"{row.per_second:,.1f}", f"{row.waiting:,}"
+
+
+def _breaker(row: BreakerRow) -> Sequence[str]:
+    return row.breaker, f"{row.open:,}", f"{row.openings:,}"
 
 
 def _key_bucket(row: KeyBucketRow) -> Sequence[str]:

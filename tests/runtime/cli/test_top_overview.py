@@ -224,3 +224,14 @@ def test_what_limits_let_begin_is_added_up() -> None:
     ]
     assert any("model" in line and "tokens" in line and "6,000" in line for line in printed(seen))
     assert not overview([container("0", 10, 1000)]).limits
+
+
+def test_breakers_are_shown_with_the_containers_in_which_calls_rest() -> None:
+    def broken(id: str, rests: int) -> Progress:
+        more = (Sample("breaker_open", rests, ("service",)), Sample("breaker_openings", 3 + rests, ("service",)))
+        return container(id, 10, 1000, *more)
+
+    seen = overview([broken("0", 0), broken("1", 1)])
+    assert [(row.breaker, row.open, row.openings) for row in seen.breakers] == [("service", 1, 7)]
+    assert any(line.split() == ["service", "1", "7"] for line in printed(seen))
+    assert not overview([container("0", 10, 1000)]).breakers
