@@ -390,6 +390,23 @@ def test_calls_that_are_under_way_exhaust_no_budget_for_others() -> None:
         assert len(service.asked) == 12
 
 
+def test_a_commit_lets_nothing_pass_a_budget_whose_calls_fail() -> None:
+    admission = Admission(Limit("model", budget=2, when_exhausted="error"))
+
+    async def calls() -> None:
+        under_way = [await admission.enter(0), await admission.enter(0)]
+        waits = asyncio.create_task(admission.enter(0))
+        await asyncio.sleep(0)
+        admission.flush()
+        assert (admission.waiting, admission.begun) == (1, 2)
+        for ticket in under_way:
+            admission.leave(ticket, 0, [], failed=False)
+        with pytest.raises(BudgetExhausted):
+            await waits
+
+    asyncio.run(calls())
+
+
 def test_who_looks_at_the_limit_of_a_table_lets_calls_pass_and_tells_what_waits() -> None:
     admission = Admission(Limit("service", budget=1))
     lookout = Lookout(admission)
