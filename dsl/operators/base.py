@@ -144,6 +144,11 @@ class Operator:
         return True
 
     @property
+    def fires_by_key(self) -> bool:
+        """Whether time makes it emit for one key at a time, and so with nearly each message of the others."""
+        return False
+
+    @property
     def follows_clock(self) -> bool:
         """Whether the clock makes it fire, so that an engine has to wake it when no message comes."""
         return self.time_domain == "processing"

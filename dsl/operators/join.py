@@ -43,6 +43,11 @@ class JoinStreams(Operator):
         return self.exclusive
 
     @property
+    def fires_by_key(self) -> bool:
+        """Whether rows without partner leave it."""
+        return self.how != "inner"
+
+    @property
     def keeps_values(self) -> bool:
         """True: the rows of both sides are kept as they came."""
         return True

@@ -31,6 +31,11 @@ class Process(Operator):
         return self.exclusive
 
     @property
+    def fires_by_key(self) -> bool:
+        """Whether it answers timers."""
+        return answers_timers(self.processor)
+
+    @property
     def opens(self) -> tuple[Any, ...]:
         """The processor, if it has `open` and `close`."""
         return (self.processor,) if opens_itself(self.processor) else ()

@@ -51,6 +51,11 @@ class WindowBy(Operator):
         return self.exclusive
 
     @property
+    def fires_by_key(self) -> bool:
+        """Whether its windows are sessions."""
+        return isinstance(self.assigner, Session)
+
+    @property
     def takes_partials(self) -> PartialAggregates | None:
         """The partial aggregates that it may be given: those of messages that all lie in the same windows. None if the
         aggregate does not merge. Late messages for a stream of their own are single ones."""

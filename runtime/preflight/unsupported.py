@@ -151,13 +151,25 @@ def _not_exclusive(plan: Plan, _: str) -> Iterable[str]:
 
 def _without_calls(plan: Plan, _: str) -> Iterable[str]:
     """What fires without excluding messages, and has no calls behind it in its stage."""
-    pipeline, found = plan.pipeline, list[str]()
+    before_calls = _before_calls(plan)
+    others = [one for one in plan.pipeline.operators if one.id not in before_calls]
+    return [f"exclusive=False of {one.label}" for one in others if not one.is_exclusive]
+
+
+def _excluding_often(plan: Plan, _: str) -> Iterable[str]:
+    """What fires for one key at a time, and makes messages wait for the calls behind it."""
+    before_calls = _before_calls(plan)
+    firing = [one for one in plan.pipeline.operators if one.id in before_calls and one.fires_by_key]
+    return [one.label for one in firing if one.is_exclusive]
+
+
+def _before_calls(plan: Plan) -> set[str]:
+    """The operators with asynchronous calls behind them in their stage."""
+    pipeline, found = plan.pipeline, set[str]()
     for stage in plan.stages:
         graph = pipeline.graph.subgraph(stage.operators)
         calls = [id for id in stage.operators if pipeline.operator(id).async_call is not None]
-        before_calls = {id for call in calls for id in nx.ancestors(graph, call)}
-        others = [pipeline.operator(id) for id in stage.operators if id not in before_calls]
-        found += [f"exclusive=False of {one.label}" for one in others if not one.is_exclusive]
+        found.update(id for call in calls for id in nx.ancestors(graph, call))
     return found
 
 
@@ -207,6 +219,12 @@ _CAVEATS = (
         "local",
         _split_by_time,
         "with elasticity each task decodes the messages of other key buckets too, since timestamp= tells their times",
+    ),
+    _Row(
+        "local",
+        _excluding_often,
+        "fires with nearly each message, which others wait for until its calls have ended: write exclusive=False if "
+        "their order does not matter, or partition_by between",
     ),
     _Row("local", _without_calls, "of no effect: no asynchronous calls are behind it in its stage"),
     _Row(

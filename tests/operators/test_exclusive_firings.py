@@ -24,6 +24,7 @@ from fluvial.dsl import (
     after_count,
     count,
     repeat,
+    session,
     skip,
     tumbling,
 )
@@ -360,3 +361,22 @@ def test_a_plan_shows_it_and_tells_where_it_is_of_no_effect() -> None:
     by_key = panes.partition_by(lambda pane: pane.key, id="again", key_type=str)
     by_key.async_flat_map(Service().call, id="call").send_to("out")
     assert [one.subject for one in caveats(plan(pipeline), "local")] == ["exclusive=False of window w"]
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_a_plan_tells_what_makes_messages_wait_often(exclusive: bool) -> None:
+    pipeline, service = Pipeline("often"), Service()
+    left, right = (pipeline.stream(name, key=str, value=int) for name in ("left", "right"))
+    fired: list[Any] = [
+        left.window(session(SECOND), count(), id="session", exclusive=exclusive),
+        left.window(tumbling(SECOND), count(), id="tumbling", exclusive=exclusive),
+        left.process(Reminder(), id="timers", exclusive=exclusive),
+        left.process(Silent(), id="silent"),
+        left.join(right, lambda one, _: one, id="outer", within=SECOND, how="outer", exclusive=exclusive),
+        left.join(right, lambda one, _: one, id="inner", within=SECOND),
+    ]
+    for number, stream in enumerate(fired):
+        stream.async_flat_map(service.call, id=f"call-{number}").send_to(f"out-{number}")
+    left.window(session(SECOND), count(), id="no-calls").send_to("plain")
+    found = [one.subject for one in caveats(plan(pipeline), "local") if one.reason.startswith("fires with nearly")]
+    assert found == (["window session", "process timers", "join outer"] if exclusive else [])
