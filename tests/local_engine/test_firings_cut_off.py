@@ -1,5 +1,6 @@
 """A run that dies in the middle of a firing, between two commits, and what a later run makes of what had not fired."""
 
+import asyncio
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -123,3 +124,29 @@ def test_sessions_do_not_fire_again_where_a_firing_paused_at_timers_of_sessions_
     assert before == len(short)
     assert set(panes.values()) == {1}
     assert len(panes) == len(short) + KEYS
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+@pytest.mark.parametrize("by", [tumbling(10 * SECOND), session(9 * SECOND)], ids=["tumbling", "sessions"])
+def test_panes_whose_calls_had_ended_before_a_death_are_told_once(
+    by: Assigner, exclusive: bool, tmp_path: Path
+) -> None:
+    def calling(dies_at: int) -> Pipeline:
+        tell = dying_at(dies_at)
+
+        async def called(pane: Pane[str, int]) -> list[list[object]]:
+            await asyncio.sleep(0.001)
+            return [tell(pane)]
+
+        pipeline = Pipeline("p")
+        panes = pipeline.stream("a", key=str, value=int).window(by, count(), id="w", exclusive=exclusive)
+        panes.async_flat_map(called, id="call", max_in_flight=8).send_to("out", key=lambda told: str(told[0]))
+        return pipeline
+
+    keys = 3 * FIRST_PIECE
+    first: list[Record] = [(b"%05d" % key, b"1", 0, ()) for key in range(keys)]
+    next_window: list[Record] = [(b"%05d" % key, b"1", 20_000, ()) for key in range(keys)]
+    records = [*first, *next_window, (b"z", b"1", 60_000, ())]
+    panes, before = told_in_two_runs(calling, records, keys // 2, tmp_path)
+    assert 0 < before < keys // 2
+    assert panes == {b'["%05d",1]' % key: 2 for key in range(keys)}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fluvial.dsl import (
+    Batch,
     ClockTimers,
     Collector,
     Context,
@@ -380,3 +381,22 @@ def test_a_plan_tells_what_makes_messages_wait_often(exclusive: bool) -> None:
     left.window(session(SECOND), count(), id="no-calls").send_to("plain")
     found = [one.subject for one in caveats(plan(pipeline), "local") if one.reason.startswith("fires with nearly")]
     assert found == (["window session", "process timers", "join outer"] if exclusive else [])
+
+
+@pytest.mark.parametrize(("exclusive", "sent_at"), [(True, 0), (False, 10)])
+def test_a_batch_waits_for_no_company_that_cannot_come(exclusive: bool, sent_at: float) -> None:
+    sent: list[tuple[float, int]] = []
+
+    async def call(panes: list[Pane[str, int]]) -> list[list[str]]:
+        sent.append((loop_time(), len(panes)))
+        return [[pane.key] for pane in panes]
+
+    pipeline = Pipeline("batches")
+    panes = pipeline.stream("in", key=str, value=int).window(tumbling(MINUTE), count(), id="w", exclusive=exclusive)
+    panes.async_flat_map(call, id="call", batch=Batch(size=50, delay=10 * SECOND)).send_to("out")
+    seldom = Settings(commit_interval=timedelta(hours=1))
+    with PipelineDriver(pipeline, settings=seldom) as driver:
+        fill(driver, 7)
+        driver.send("in", 1, key="later", timestamp=60_000)
+        driver.advance(MINUTE)
+    assert sent == [(sent_at, 7)]
