@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ...dsl.message import Record
@@ -51,10 +50,10 @@ class MessageFailures:
         if self._error is not None:
             raise self._error
 
-    def deferred(self, act: Callable[[], None]) -> None:
+    def deferred(self, act: Callable[..., None], *arguments: Any) -> None:
         """Call a function from asynchronous code: `check` raises its error."""
         try:
-            act()
+            act(*arguments)
         except Exception as raised:
             self._error = self._error or raised
 
@@ -66,14 +65,14 @@ class MessageFailures:
         """A message or firing that was in flight failed."""
         message.failed = True
         if len(message.where) == 4:
-            self.deferred(partial(self._failures.firing, *message.where, error))
+            self.deferred(self._failures.firing, *message.where, error)
         else:
-            self.deferred(partial(self._failures.message, self._failed_record(*message.where), error, operator))
+            self.deferred(self._failures.message, self._failed_record(*message.where), error, operator)
 
     def firing(self, operator: str, key: bytes, value: Any, timestamp: int, error: BaseException) -> None:
         """A pane, a joined row or a timer failed."""
         if self._asynchronous:
-            self.deferred(partial(self._failures.firing, operator, key, value, timestamp, error))
+            self.deferred(self._failures.firing, operator, key, value, timestamp, error)
         else:
             self._failures.firing(operator, key, value, timestamp, error)
 

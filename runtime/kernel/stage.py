@@ -204,9 +204,9 @@ class StageTask:
         """Whether nothing is to be fed now: a firing is not over, or a stream task has asked for something."""
         return self.excludes or (self.requests.asked[0] and not self.program.asynchronous)
 
-    def _follow(self) -> None:
-        """Advance the watermarks after a message has landed."""
-        self.failures.deferred(self.watermarks.follow)
+    def _follow(self, start: str) -> None:
+        """Advance the watermarks after a message of an input or operator has landed."""
+        self.failures.deferred(self.watermarks.landed, start)
 
     def feed(
         self,

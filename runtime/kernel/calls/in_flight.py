@@ -121,8 +121,8 @@ class InFlightTracker:
     """The messages of a task that are in flight, in a queue for each input and each stateful operator.
 
     `landed(where)` is called for each message that has landed, and `fail(message, error, operator)` if an effect
-    raises. `moved()` is called when the oldest message of a queue has landed. `waiting` counts the messages whose calls
-    have ended, and that wait for others.
+    raises. `moved(start)` is called when the oldest message of a queue has landed. `waiting` counts the messages whose
+    calls have ended, and that wait for others.
 
     While `paused[0]`, in the middle of a firing, messages of the inputs are held back when their calls have ended: they
     came after what fires, and must not change state before all of it has fired. So are firings of operators that
@@ -135,7 +135,7 @@ class InFlightTracker:
         self,
         landed: Callable[[tuple[Any, ...]], None],
         fail: Callable[[InFlightMessage, BaseException, str], None],
-        moved: Callable[[], None],
+        moved: Callable[[str], None],
         effects: Effects,
     ) -> None:
         self.paused = [False]
@@ -263,7 +263,7 @@ class InFlightTracker:
         if self.firings:
             self.firings.discard(message)
         if message.queue.land(message):
-            self._moved()
+            self._moved(message.queue.start)
 
     def _release(self, message: InFlightMessage) -> None:
         effects, self.releasing = message.effects, message.where

@@ -73,6 +73,10 @@ class TimedOperator(Protocol):
         ...
 
 
+_Step = tuple[Callable[[int, WatermarkNode], None], int, WatermarkNode]
+"""How a node is advanced, its index, and the node."""
+
+
 class WatermarkGraph:
     """The watermarks of one task. `now[i]` is the watermark of node i, and `idle[i]` says that node i is idle.
     `next_fire[0]` is the watermark at which a stateful operator is next due. `clock` is the processing time. While
@@ -126,6 +130,8 @@ class WatermarkGraph:
             "merge": self._merge,
         }
         self._steps = [(moves[node.kind], index, node) for index, node in enumerate(nodes) if node.kind != "stream"]
+        self._holding = {node.owner: index for index, node in enumerate(nodes) if node.kind == "in-flight"}
+        self._steps_behind = {index: self._behind_node(index) for index in self._holding.values()}
 
     def attach(self, id: str, operator: TimedOperator) -> None:
         """Add a stateful operator, which fires from now on as its node advances."""
@@ -233,6 +239,17 @@ class WatermarkGraph:
         else:
             self._behind = True
 
+    def landed(self, owner: str) -> None:
+        """The oldest message in flight of an input or operator has landed: advance the nodes that it has held back."""
+        if not self._exact or self._behind or self._following or self.paused[0]:
+            self.follow()
+            return
+        index = self._holding[owner]
+        before = self.now[index], self.idle[index]
+        self._hold_back(index, self.nodes[index])
+        if (self.now[index], self.idle[index]) != before:
+            self._advance_nodes(self._steps_behind[index])
+
     def catch_up(self) -> None:
         """Advance the nodes that `follow` has left behind."""
         if self._behind:
@@ -260,21 +277,33 @@ class WatermarkGraph:
     def _follow(self) -> None:
         self._behind = self.paused[0]
         self._again = True
-        # In a firing that has moved time, the loop below runs once more after it; so it does once a pause is over.
-        if self._following or self.paused[0]:
-            return
-        self._following = True
+        # In a firing that has moved time, the loop runs once more after it; so it does once a pause is over.
+        if not self._following and not self.paused[0]:
+            self._advance_nodes(self._steps)
+
+    def _advance_nodes(self, steps: Sequence[_Step]) -> None:
+        """Take these steps, and all of them again as long as firings move time."""
+        self._following = self._again = True
         try:
             while self._again:
                 self._again = False
-                for move, index, node in self._steps:
+                for move, index, node in steps:
                     move(index, node)
                     if self.paused[0]:
                         self._behind = True
                         return
+                steps = self._steps
         finally:
             self._following = False
         self.next_fire[0] = min([operator.next_due() for operator in self._stateful.values()], default=END)
+
+    def _behind_node(self, index: int) -> Sequence[_Step]:
+        """The steps of the nodes behind one."""
+        reached = {index}
+        for other, node in enumerate(self.nodes):
+            if not reached.isdisjoint(node.follows):
+                reached.add(other)
+        return [step for step in self._steps if step[1] in reached and step[1] != index]
 
     def _follow_clock(self, index: int, node: WatermarkNode) -> None:
         ended = self.now[node.follows[0]] == END

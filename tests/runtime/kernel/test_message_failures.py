@@ -77,7 +77,7 @@ def test_a_message_is_opened_in_the_queue_of_its_input() -> None:
     made = failures(fail())
     landed: list[Any] = []
     effects: Any = None  # nothing is released
-    tracker = InFlightTracker(landed.append, made.in_flight, lambda: None, effects)
+    tracker = InFlightTracker(landed.append, made.in_flight, lambda _: None, effects)
     message = message_opener(tracker, made, "in")(2, 17)
     assert (message.watermark, message.where) == (17, (made.batch, 2))
     assert (list(tracker.queue("in")), tracker.queue("in").opened) == ([message], 1)

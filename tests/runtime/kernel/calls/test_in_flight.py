@@ -41,7 +41,7 @@ class Stage:
 
 
 def cells_of(stage: Stage) -> InFlightTracker:
-    return InFlightTracker(stage.happened.append, stage.fail, lambda: stage.happened.append("moved"), stage)
+    return InFlightTracker(stage.happened.append, stage.fail, lambda _: stage.happened.append("moved"), stage)
 
 
 def kept(stage: Stage, value: str) -> Any:

@@ -313,3 +313,52 @@ def test_a_pause_excludes_messages_unless_the_operator_admits_them(admitting: bo
     over = True
     watermarks.go_on()
     assert (watermarks.paused, excludes, watermarks.now) == ([False], [False], [12, 12])
+
+
+FLOORS = st.none() | st.integers(0, 60)
+MOVES = st.lists(
+    st.tuples(st.just("stream"), st.sampled_from("ab"), st.integers(0, 60) | st.just(END), st.booleans())
+    | st.tuples(st.just("land"), st.sampled_from(["a", "b", "window"]), FLOORS, st.just(False))
+    | st.tuples(st.just("clock"), st.just(""), st.integers(0, 60), st.just(False)),
+    max_size=30,
+)
+
+
+@given(MOVES, st.booleans())
+def test_what_has_landed_advances_as_much_as_if_all_were_advanced(
+    moves: list[tuple[str, str, int | None, bool]], exact: bool
+) -> None:
+    """`landed` advances the nodes behind those that land, and a twin advances all each time."""
+    floors: dict[str, int | None] = {}
+    nodes = [
+        *SOURCES[:2],
+        WatermarkNode("in-flight", (0,), "a"),
+        WatermarkNode("in-flight", (1,), "b"),
+        WatermarkNode("merge", (2, 3), "both"),
+        WatermarkNode("stateful", (4,), "window", behind=3),
+        WatermarkNode("in-flight", (5,), "window"),
+        WatermarkNode("clock", (6,), "timers"),
+        WatermarkNode("merge", (3, 6), "all"),
+        WatermarkNode("stateful", (8,), "last"),
+    ]
+    partly, fully = (WatermarkGraph(nodes, floors.get, exact=exact) for _ in range(2))
+    fired = []
+    for graph in (partly, fully):
+        windows = {id: Window(graph, index) for id, index in graph.operators.items()}
+        fired.append([window.fired for window in windows.values()])
+        for id, window in windows.items():
+            graph.attach(id, window)
+    for move, owner, time, idle in moves:
+        for graph in (partly, fully):
+            if move == "stream":
+                graph.set_stream(owner, time or 0, idle=idle)
+            elif move == "clock":
+                graph.set_clock(time or 0)
+            else:
+                floors[owner] = time
+                if graph is partly:
+                    graph.landed(owner)
+                else:
+                    graph.follow()
+        assert (partly.now, partly.idle, fired[0]) == (fully.now, fully.idle, fired[1])
+        assert partly.next_fire == fully.next_fire
