@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 
 class Odd(Exception):
@@ -58,6 +58,39 @@ def _forked() -> int:
         os.kill(os.getpid(), signal.SIGTERM)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+class Part(NamedTuple):
+    """What one call does, `millis` after its begin. What is to happen once finds that in the file `mark`."""
+
+    number: int
+    key: bytes | None
+    what: Literal["return", "raise", "die", "lambda", "raise once", "die once"]
+    millis: int
+    mark: str
+
+    @property
+    def fails(self) -> bool:
+        """Whether all its attempts fail."""
+        return self.what in ("raise", "die", "lambda")
+
+
+def played(part: Part) -> list[Any]:
+    """Do what a part says."""
+    threading.Event().wait(part.millis / 1000)
+    if part.what.startswith("raise") and (part.fails or _first(part.mark)):
+        raise LookupError(part.number)
+    if part.what.startswith("die") and (part.fails or _first(part.mark)):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [(lambda: part) if part.what == "lambda" else part.number]
+
+
+def _first(mark: str) -> bool:
+    try:
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
 
 
 class Opened:

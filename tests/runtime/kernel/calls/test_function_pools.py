@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import Pipeline, PooledFunction, Retry, in_threads, skip
+from fluvial.dsl import NoProgressError, Pipeline, PooledFunction, Retry, in_threads, skip
 from fluvial.dsl.operators import AsyncCall
-from fluvial.runtime import KeyedExecutor, run
+from fluvial.runtime import KeyedExecutor, Settings, run
 from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.call import Call
 from fluvial.runtime.kernel.calls.cancellation import CallLoop
@@ -251,6 +251,29 @@ def test_a_run_leaves_no_thread_behind(caplog: pytest.LogCaptureFixture) -> None
     assert (report.written, report.failed) == ({"out": 4}, {"call": 2})
     assert len(threads_of_calls()) == before
     assert not caplog.records
+
+
+@pytest.mark.slow
+def test_a_run_whose_threads_are_all_taken_for_good_says_that_nothing_moves() -> None:
+    go_on = threading.Event()
+
+    def stuck(text: str) -> list[str]:
+        go_on.wait(60)
+        return [text]
+
+    pipeline = Pipeline("stuck", on_error=skip())
+    pooled = in_threads(stuck, threads=1)
+    pipeline.stream("in", value=str).async_flat_map(pooled, id="call", timeout=timedelta(milliseconds=1)).send_to("out")
+    streams = MemorySystem()
+    streams.admin().create("in", 1)
+    writing = streams.producer().begin()
+    writing.append("in", 0, [(None, b"a", 1, ()), (None, b"b", 1, ())])
+    writing.commit()
+    try:
+        with pytest.raises(NoProgressError):
+            run(pipeline, system=streams, settings=Settings(stall_timeout=timedelta(seconds=0.5)), until="end")
+    finally:
+        go_on.set()
 
 
 def test_an_executor_opens_and_ends_a_pool() -> None:
