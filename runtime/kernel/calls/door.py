@@ -8,7 +8,7 @@ from .admission import Admission, Ticket
 from .call import Call
 from .circuit import Circuit
 from .concurrency import Concurrency
-from .function_pools import loop_pools
+from .function_pools import PoolPlaces, loop_pools
 
 
 class Door:
@@ -154,7 +154,8 @@ class Lookout(Door):
 
 
 class PoolDoor(Door):
-    """The door of calls of a plain function: they wait for a place in its pool, too, before their timeout begins."""
+    """The door of calls of a plain function: they wait for a place in its pool, too, before their timeout begins. About
+    as many messages are taken as its calls run and wait, so that a commit waits for few."""
 
     def __init__(
         self,
@@ -165,6 +166,32 @@ class PoolDoor(Door):
     ) -> None:
         super().__init__(admission, circuit, concurrency)
         self._pooled = pooled
+        self._known: PoolPlaces | None = None
+
+    @property
+    def room(self) -> int:
+        """How many more calls may be submitted now."""
+        # A queue holds as many calls as may run.
+        places = self._places()
+        return super().room if places is None else min(super().room, max(0, 2 * places.size - places.wanted))
+
+    def expect(self) -> None:
+        """A call will come: one that is submitted, or is to be made again."""
+        super().expect()
+        if (places := self._places()) is not None:
+            places.expected += 1
+
+    def _arrived(self, calls: int) -> None:
+        super()._arrived(calls)
+        if self._known is not None:
+            self._known.expected -= calls
+
+    def _places(self) -> PoolPlaces | None:
+        """The places of the pool; None where no call waits for any."""
+        if self._known is None:
+            pool = loop_pools(asyncio.get_running_loop()).waited_for(self._pooled)
+            self._known = None if pool is None else pool.places
+        return self._known
 
     async def enter(self, call: Call) -> Exception | None:
         """Wait until a call may begin. Returns its error where it never may."""

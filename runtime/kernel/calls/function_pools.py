@@ -27,7 +27,14 @@ class PoolPlaces:
         self.taken = 0
         """Calls that run, also those that were given up and have not returned, and places that are kept for calls which
         are about to begin."""
+        self.expected = 0
+        """Calls of doors that were submitted and have not begun."""
         self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def wanted(self) -> int:
+        """How many places are taken, or will be."""
+        return self.taken + self.expected
 
     async def enter(self) -> None:
         """Wait for a place, which `leave` gives back."""

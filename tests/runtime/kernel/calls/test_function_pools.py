@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import NoProgressError, Pipeline, PooledFunction, Retry, in_threads, skip
+from fluvial.dsl import Limit, NoProgressError, Pipeline, PooledFunction, Retry, in_threads, skip
 from fluvial.dsl.operators import AsyncCall
 from fluvial.runtime import KeyedExecutor, Settings, run
+from fluvial.runtime.kernel.calls.admission import Admission
 from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.call import Call
 from fluvial.runtime.kernel.calls.cancellation import CallLoop
@@ -181,16 +182,21 @@ def test_a_call_that_never_returns_does_not_keep_the_loop(caplog: pytest.LogCapt
     assert "calls that have not returned are left behind: 1" in caplog.text
 
 
-async def answers(pooled: PooledFunction[..., Any], number: int, **options: Any) -> list[Call]:
+class Operator:
+    """Whose calls these are, as errors say it."""
+
+    label, origin = "calls", None
+
+
+async def answers(
+    pooled: PooledFunction[..., Any], number: int, door: PoolDoor | None = None, **options: Any
+) -> list[Call]:
     """The calls of a pool for so many messages, once all have ended."""
     ended = list[Call]()
     rules: Any = {"timeout": 60_000, "retry": None, **options}
     call = AsyncCall(fn=pooled, max_in_flight=100, order="input", **rules)
 
-    class Operator:
-        label, origin = "calls", None
-
-    pool = CallPool(Operator(), call, ended.append, door=PoolDoor(pooled, None))
+    pool = CallPool(Operator(), call, ended.append, door=door or PoolDoor(pooled, None))
     for value in range(number):
         pool.submit(Call(None, value, None))
     await until(lambda: len(ended) == number)
@@ -251,6 +257,42 @@ def test_a_run_leaves_no_thread_behind(caplog: pytest.LogCaptureFixture) -> None
     assert (report.written, report.failed) == ({"out": 4}, {"call": 2})
     assert len(threads_of_calls()) == before
     assert not caplog.records
+
+
+def test_a_call_that_its_limit_refuses_takes_no_place() -> None:
+    pooled = in_threads(lambda value: [value], threads=2)
+
+    async def main() -> tuple[list[bool], int, int]:
+        door = PoolDoor(pooled, Admission(Limit("once", budget=1, when_exhausted="error")))
+        ended = await answers(pooled, 4, door=door)
+        places = loop_pools(asyncio.get_running_loop()).waited_for(pooled).places  # type: ignore[union-attr]
+        await until(lambda: places.taken == 0)
+        return [call.error is None for call in ended], places.taken, places.expected
+
+    assert in_loop(main()) == ([True, False, False, False], 0, 0)
+
+
+def test_few_messages_are_taken_for_calls_that_would_wait() -> None:
+    slow = Slow()
+    pooled = in_threads(slow, threads=2)
+
+    async def main() -> list[int]:
+        rooms, ended = list[int](), list[Call]()
+        doors = [PoolDoor(pooled, None) for _ in range(2)]
+        call = AsyncCall(fn=pooled, max_in_flight=9, order="none", timeout=60_000, retry=None)
+        pools = [CallPool(Operator(), call, ended.append, door=door) for door in doors]
+        for value in range(3):
+            rooms.append(doors[1].room)
+            pools[0].submit(Call(None, value, None))
+        await until(lambda: slow.running == 2)
+        rooms.append(doors[1].room)
+        pools[0].cancel()  # one waits; the others run on in their threads
+        rooms.append(doors[1].room)
+        slow.go_on.release(2)
+        await until(lambda: doors[1].room == 4)
+        return rooms
+
+    assert in_loop(main()) == [4, 3, 2, 1, 2]
 
 
 @pytest.mark.slow
