@@ -83,7 +83,7 @@ class LimitBoard:
         self._target: dict[str, float] = {}
         self._granted: dict[str, float] = {}
         self._before: dict[str, float] = {}
-        self._spent: dict[str, float] = {}
+        self._spent: dict[str, tuple[float, float]] = {}
         self.begin(now)
 
     def begin(self, now: float) -> None:
@@ -187,7 +187,7 @@ class LimitBoard:
                     if self._held[key] > self._target[key]:  # give back what was not used
                         self._held[key] = max(self._target[key], min(self._held[key], used))
                     self._set_most(key, meter)
-                    wants = self._wants(key, meter, limit.most[amount], needs.get(amount), used)
+                    wants = self._wants(key, meter, limit.most[amount], needs.get(amount), used, now)
                     spent = meter.used_in_all - self._before[key]
                     holdings[key] = Holding(self._held[key], spent, wants, needs.get(amount, 0.0), self._granted[key])
         return LimitReport(self._run, self._container, self._holder, self._number, holdings)
@@ -198,10 +198,11 @@ class LimitBoard:
             return meter.used_in_all - self._before[key]
         return meter.used(now)
 
-    def _wants(self, key: str, meter: Meter, most: float, needs: float | None, used: float) -> float:
+    def _wants(self, key: str, meter: Meter, most: float, needs: float | None, used: float, now: float) -> float:
         if meter.per != math.inf:
             return most if needs is not None else min(most, _GROWTH * used + _SPARE * most)
-        in_a_beat, self._spent[key] = used - self._spent.get(key, 0.0), used
+        (before, at), self._spent[key] = self._spent.get(key, (0.0, now - BEAT_SECONDS)), (used, now)
+        a_second = (used - before) / max(BEAT_SECONDS, now - at)  # a report may be late
         left = max(0.0, most - self.ledger.spent.get(key, 0.0))
-        ahead = max(in_a_beat * _SPENDING_SECONDS / BEAT_SECONDS, 2 * (needs or 0.0), _SPARE * left)
+        ahead = max(a_second * _SPENDING_SECONDS, 2 * (needs or 0.0), _SPARE * left)
         return min(most, used + ahead)

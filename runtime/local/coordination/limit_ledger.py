@@ -17,6 +17,9 @@ LEASE_SECONDS = 1.0
 """For so long after its report a container may use what it holds."""
 EXPIRY_SECONDS = 1.1
 """After so long without a report of it what a container holds is nobody's: longer than a lease, since clocks differ."""
+QUIET_SECONDS = 0.5
+"""After so long without any record the stream has stood still, or who reads it: the leader alone writes several times
+as often. Nobody was silent in that time."""
 _WORTH = 0.02
 """A part that is smaller than this share of a limit, or of what is left of a budget, is not moved from one container to
 another."""
@@ -99,6 +102,7 @@ class LimitLedger:
         self._ghosts: dict[str, dict[int, float]] = {amount: {} for amount in amounts}
         self._granted_ghosts = self._ghosts
         self._last: LimitGrant | None = None
+        self._read_at = math.inf
 
     @property
     def containers(self) -> list[int]:
@@ -107,6 +111,7 @@ class LimitLedger:
 
     def hear(self, report: LimitReport, now: float) -> None:
         """Take in what a container reports, read at this time."""
+        self._listen(now)
         if report.run != self._run or report.holder in self._expired:
             return
         holder = self._holders.setdefault(report.holder, _Holder(report.container))
@@ -127,6 +132,7 @@ class LimitLedger:
 
     def follow(self, grant: LimitGrant, now: float, *, own: bool = False) -> bool:
         """Take in what a leader grants, or this container its `own` one. Returns False for what is void."""
+        self._listen(now)
         later = grant.term > self.term
         if grant.run != self._run or not (later or (grant.term == self.term and grant.leader == self.leader)):
             return False
@@ -153,6 +159,14 @@ class LimitLedger:
                     self._haunt(amount, much, math.inf if left < 0 else now + left)
         return True
 
+    def _listen(self, now: float) -> None:
+        """A record is read. For how long none could be read is no silence of those that have written none: of a budget
+        each would lose what it holds whenever brokers stand still."""
+        if (gap := now - self._read_at) > QUIET_SECONDS:
+            for holder in self._holders.values():
+                holder.heard_at += gap
+        self._read_at = now
+
     def claim(self, leader: str) -> LimitGrant:
         """What begins a term of another leader. It grants nothing more: what others have granted may be on its way."""
         heard = {id: one.number for id, one in self._holders.items()}
@@ -160,7 +174,8 @@ class LimitLedger:
 
     def grant(self, now: float) -> LimitGrant:
         """What the leader grants now. It must have read all that it has granted before."""
-        expired = tuple(id for id, one in self._holders.items() if now - one.heard_at > EXPIRY_SECONDS)
+        listened = min(now, self._read_at + QUIET_SECONDS)
+        expired = tuple(id for id, one in self._holders.items() if listened - one.heard_at > EXPIRY_SECONDS)
         left = {id: one for id, one in self._holders.items() if id not in expired}
         ghosts = {amount: dict(known) for amount, known in self._ghosts.items()}
         for id in expired:

@@ -184,6 +184,21 @@ def test_a_budget_is_passed_by_one_call_of_each_container_at_most_and_survives_t
     assert all(one.limited.spent >= 299 for one in run.containers if not one.dead)
 
 
+def test_what_is_wanted_of_a_budget_goes_by_the_time_between_reports() -> None:
+    limited = Limited({"budget": 1000.0}, math.inf)
+    board = LimitBoard("run", 0, [limited], lambda: "id", 0.0)
+
+    def wanted(now: float) -> float:
+        limited.meters["budget"].take(now, 30)
+        report = board.beat(now)[0]
+        assert isinstance(report, LimitReport)
+        holding = report.holdings["service/budget"]
+        return holding.wants - holding.used
+
+    assert wanted(BEAT_SECONDS) == pytest.approx(600)  # 200 a second
+    assert wanted(BEAT_SECONDS + 3) == pytest.approx(30)  # 10 a second
+
+
 def test_idle_containers_keep_nothing_of_a_budget_that_others_spend() -> None:
     run = Run(8, [40.0, 0.0, 0.0], {"budget": 300.0}, 1.0, size=1.0)
     run.until(30.0)

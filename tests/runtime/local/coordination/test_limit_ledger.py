@@ -83,7 +83,8 @@ def test_what_the_dead_have_used_counts_on_and_a_budget_for_good() -> None:
     ledger.follow(ledger.grant(0.0), 0.0, own=True)
     ledger.hear(_report(2, 40, 30, 100), 0.1)
     now = 0.2 + EXPIRY_SECONDS
-    ledger.hear(_report(1, 0, 0, 0, "b"), now)
+    for number, at in enumerate((now / 3, now / 1.5, now), 1):
+        ledger.hear(_report(number, 0, 0, 0, "b"), at)
     grant = ledger.grant(now)
     assert grant.expired == ("a",)
     assert grant.more["b"]["model/calls"] <= 60
@@ -94,9 +95,23 @@ def test_what_the_dead_have_used_counts_on_and_a_budget_for_good() -> None:
     later = LimitGrant("run", 2, "other", spent={})
     assert other.follow(later, now + 1)
     for one in (ledger, other):
-        one.hear(_report(2, grant.more["b"]["model/calls"], 0, grant.more["b"]["model/calls"], "b"), now + 20)
+        one.hear(_report(4, grant.more["b"]["model/calls"], 0, grant.more["b"]["model/calls"], "b"), now + 20)
         again = one.grant(now + 20)
         assert again.ghosts["model/calls"] == []
         assert again.ghosts["model/budget"] == [(40.0, -1.0)]
         assert again.spent["model/budget"] == 40
     assert not other.follow(grant, now + 20)  # of a former term
+
+
+def test_nobody_is_silent_while_no_record_can_be_read() -> None:
+    ledger = _ledger()
+    for holder in "ab":
+        ledger.hear(_report(1, 0, 0, 0, holder), 0.0)
+    ledger.follow(ledger.claim("leader"), 0.0)
+    assert ledger.grant(60.0).expired == ()
+    assert ledger.follow(ledger.grant(60.0), 60.0, own=True)
+    assert ledger.grant(60.1).expired == ()
+    for number in range(2, 12):
+        now = 60 + 0.15 * number
+        ledger.hear(_report(number, 50, 0, 50, "b"), now)
+        assert ledger.grant(now).expired == (("a",) if now > 60 + EXPIRY_SECONDS else ())
