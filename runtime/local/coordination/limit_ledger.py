@@ -209,7 +209,8 @@ class LimitLedger:
         # Of a budget ever less, or what idle containers hold of it would never be used.
         worth = _WORTH * max(0.0, most - spent)
         found: dict[str, tuple[float, float]] = {}
-        for id, share in fair_shares(most - taken, wanted, turn).items():
+        # What is held of a budget is lost with the container, so none holds what it does not want.
+        for id, share in fair_shares(most - taken, wanted, turn, whole=per != math.inf).items():
             has = parts[id].capacity
             target = has if 0 < has - share <= worth else share
             given = max(0.0, min(free, target - has))
@@ -256,10 +257,12 @@ def _shown(ghosts: Mapping[int, float], per: float, now: float) -> list[tuple[fl
     return [(much, until * per / SLOTS - now) for until, much in ghosts.items() if until * per / SLOTS > now]
 
 
-def fair_shares(total: float, wanted: Mapping[str, tuple[float, float]], turn: int) -> dict[str, float]:
+def fair_shares(
+    total: float, wanted: Mapping[str, tuple[float, float]], turn: int, *, whole: bool = True
+) -> dict[str, float]:
     """How much of a total each should have, by what it wants and what its next call needs: as much as it wants, or as
     the others have too, but what it needs, as far as there is so much; by turns, if not. What nobody wants is divided
-    equally.
+    equally where the `whole` is, and else nobody's.
 
     >>> fair_shares(90.0, {"a": (100.0, 0.0), "b": (10.0, 0.0), "c": (100.0, 0.0)}, 0)
     {'a': 40.0, 'b': 10.0, 'c': 40.0}
@@ -282,7 +285,7 @@ def fair_shares(total: float, wanted: Mapping[str, tuple[float, float]], turn: i
         level = (low + high) / 2
         low, high = (level, high) if math.fsum(at(level).values()) <= total else (low, level)
     shares = at(high if math.fsum(at(high).values()) <= total * (1 + 1e-12) else low)
-    spare = max(0.0, total - math.fsum(shares.values())) / len(ids)
+    spare = max(0.0, total - math.fsum(shares.values())) / len(ids) if whole else 0.0
     return {id: round(share + spare, 9) for id, share in sorted(shares.items())}
 
 

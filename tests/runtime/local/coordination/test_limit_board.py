@@ -199,6 +199,16 @@ def test_what_is_wanted_of_a_budget_goes_by_the_time_between_reports() -> None:
     assert wanted(BEAT_SECONDS + 3) == pytest.approx(30)  # 10 a second
 
 
+def test_a_container_holds_little_more_of_a_budget_than_it_spends_in_some_seconds() -> None:
+    run = Run(9, [40.0] * 3, {"budget": 6000.0}, 1.0, size=1.0)
+    for second in range(3, 12):
+        run.until(second)
+        for one in run.containers:
+            budget = one.limited.meters["budget"]
+            assert budget.most - budget.used_in_all <= 300
+    assert run.in_all(3, 11) >= 900  # all that they would spend
+
+
 def test_idle_containers_keep_nothing_of_a_budget_that_others_spend() -> None:
     run = Run(8, [40.0, 0.0, 0.0], {"budget": 300.0}, 1.0, size=1.0)
     run.until(30.0)
