@@ -6,11 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from engines.targets import append, contents
-from fluvial.dsl import MessageError, Pane, Pipeline, after, after_count, count, hopping, session, tumbling
+from fluvial.dsl import MessageError, Pane, Pipeline, Window, after, after_count, count, hopping, session, tumbling
 from fluvial.dsl.message import Record
 from fluvial.dsl.windows.assigners import Assigner
 from fluvial.dsl.windows.triggers import Trigger
@@ -150,3 +151,27 @@ def test_panes_whose_calls_had_ended_before_a_death_are_told_once(
     panes, before = told_in_two_runs(calling, records, keys // 2, tmp_path)
     assert 0 < before < keys // 2
     assert panes == {b'["%05d",1]' % key: 2 for key in range(keys)}
+
+
+@pytest.mark.parametrize("retain", ["all", "latest"])
+def test_rows_of_one_time_leave_a_join_that_was_cut_off_among_them(
+    retain: Literal["all", "latest"], tmp_path: Path
+) -> None:
+    def leaving(dies_at: int) -> Pipeline:
+        tell = dying_at(dies_at)
+
+        def told(key: str, other: str | None) -> list[object]:
+            return tell(Pane(key, Window(0, 1), 1 if other is None else 2, "on_time"))
+
+        pipeline = Pipeline("p")
+        rows = pipeline.stream("a", key=str, value=str)
+        no_rows = rows.filter(lambda _: False)
+        joined = rows.join(no_rows, told, id="j", within=10 * SECOND, how="left", retain=retain)
+        joined.send_to("out", key=lambda told: str(told[0]))
+        return pipeline
+
+    keys = [b"%05d" % key for key in range(3 * FIRST_PIECE)]
+    records = [*((key, key, 0, ()) for key in keys), (b"z", b"z", 60_000, ())]
+    rows, before = told_in_two_runs(leaving, records, 2 * FIRST_PIECE, tmp_path)
+    assert FIRST_PIECE <= before < 2 * FIRST_PIECE
+    assert rows == {b'["%s",1]' % key: 1 for key in keys}

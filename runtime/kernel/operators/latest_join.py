@@ -75,7 +75,7 @@ class LatestJoinOperator:
             over = row.time + self._within
             if over <= time:
                 sides[side] = None
-                self._context.firing(row.time + 1)
+                self._context.firing(row.time)  # not behind it: other rows of this time may not have left yet
                 self._context.leave(side, key, row)
             else:
                 self._timers.set(over, key)
