@@ -49,6 +49,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "runtime/local/stores/test_state_moves.py": ("", SMALLER),
     "runtime/local/test_rescaling.py": ("a crash at a chosen call; tasks that never meet", ""),
     "runtime/metrics/test_http.py": ("", "a limit that must not end the test's request"),
+    "runtime/process/test_gc_tuning.py": ("the process of the tests goes on, and keeps no garbage", ""),
     "runtime/process/test_signals.py": ("", SHORTER),
     "runtime/spark/query/test_bucket_split.py": ("the record of a checkpoint as an earlier version wrote it", ""),
     "runtime/spark/query/test_checkpoint_record.py": ("a run that ends before it needs Spark", ""),

@@ -1,9 +1,11 @@
 """Where the program `fluvial` begins: it handles signals before it imports the rest, which takes a second or more."""
 
+import gc
 import signal
 import sys
 
 from ..process.early_stop import end_at_sigterm
+from ..process.gc_tuning import keep_imports
 
 INTERRUPTED = 128 + signal.SIGINT
 UNFINISHED = 128 + signal.SIGTERM
@@ -28,6 +30,8 @@ def _has_files(words: list[str]) -> bool:
 
 
 def _app() -> int:
+    gc.disable()  # until all is imported: modules leave no garbage
     from .app import main as run_app  # noqa: PLC0415 - the signals are handled by now
 
+    keep_imports()
     return run_app()

@@ -29,6 +29,7 @@ from ..metrics.process_memory import ProcessMemory
 from ..metrics.samples import samples_of
 from ..pipeline_loader import load_pipeline
 from ..preflight.input_streams import LOGGER as STREAMS
+from ..process.gc_tuning import keep_imports
 from ..process.standard_streams import forgiving_stderr
 from ..report import Progress, Report
 from ..spark.lowering.shipped_plan import ShippedPlan
@@ -71,6 +72,7 @@ class ChildReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def main() -> int:
     """Run one container; returns the exit code."""
+    keep_imports()
     config = json.decode(_read_line(), type=ChildConfig)
     for name in LOGGERS:
         logging.getLogger(name).disabled = True  # the supervisor logs the warnings of all containers, each once

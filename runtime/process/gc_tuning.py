@@ -1,4 +1,4 @@
-"""Settings of Python's garbage collector while tasks of a pipeline run."""
+"""Settings of Python's garbage collector: in processes of our own, and while tasks of a pipeline run."""
 
 import gc
 from collections.abc import Iterator
@@ -17,14 +17,20 @@ class _Collector:
         self._lock = Lock()
         self._runs = 0
         self._before = gc.get_threshold()
-        self._froze = False
+        self._froze = self._kept = False
+
+    def keep(self) -> None:
+        with self._lock:
+            self._kept = True
+            gc.freeze()
+            gc.enable()
 
     def enter(self) -> None:
         with self._lock:
             self._runs += 1
             if self._runs > 1:
                 return
-            self._before, self._froze = gc.get_threshold(), not gc.get_freeze_count()
+            self._before, self._froze = gc.get_threshold(), self._kept or not gc.get_freeze_count()
             if self._froze:
                 gc.freeze()
             if 0 < self._before[0] < _NEW_OBJECTS:
@@ -36,11 +42,20 @@ class _Collector:
             if self._runs:
                 return
             gc.set_threshold(*self._before)
-            if self._froze:
+            if self._froze and not self._kept:
                 gc.unfreeze()
 
 
 _collector = _Collector()
+
+
+def keep_imports() -> None:
+    """Enable the collector, and keep the objects that exist now out of all that it does, also as the process ends.
+
+    For a process that is ours, as soon as it has imported what it runs: what is frozen is never freed. Without it the
+    collector looks at hundreds of thousands of objects of modules again and again, and once more at the end.
+    """
+    _collector.keep()
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fluvial.runtime.process.gc_tuning import reduced_gc
+from fluvial.runtime.process.gc_tuning import _collector, keep_imports, reduced_gc
 
 
 @pytest.fixture(params=[(700, 10, 10), (100_000, 10, 10), (0, 10, 10)])
@@ -38,3 +38,25 @@ def test_what_was_frozen_before_stays_frozen() -> None:
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()
+
+
+@pytest.fixture
+def imports_freed() -> Iterator[None]:
+    """What the test has kept is let go again: the process of the tests goes on."""
+    yield
+    _collector._kept = False
+    gc.unfreeze()
+    gc.enable()
+
+
+@pytest.mark.usefixtures("imports_freed")
+def test_what_a_process_of_ours_has_imported_is_kept_for_as_long_as_it_lives() -> None:
+    gc.disable()
+    keep_imports()
+    assert gc.isenabled()
+    imported = gc.get_freeze_count()
+    assert imported > 0
+    made = [[number] for number in range(1000)]
+    with reduced_gc():
+        assert gc.get_freeze_count() >= imported + len(made)  # what there is as a run begins, too
+    assert gc.get_freeze_count() >= imported
