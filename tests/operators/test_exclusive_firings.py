@@ -400,3 +400,26 @@ def test_a_batch_waits_for_no_company_that_cannot_come(exclusive: bool, sent_at:
         driver.send("in", 1, key="later", timestamp=60_000)
         driver.advance(MINUTE)
     assert sent == [(sent_at, 7)]
+
+
+def test_in_the_middle_of_a_firing_time_goes_on_in_front_of_a_window_behind_several_inputs() -> None:
+    """What comes then is late as it would be without a pause."""
+    steps: Steps = []
+    pipeline, service = Pipeline("merged"), Service()
+    other = pipeline.stream("other", key=str, value=int, idle_after=timedelta(days=1))
+    panes = timed(pipeline, steps).merge(other).window(tumbling(MINUTE), count(), id="w", exclusive=False)
+    panes.async_flat_map(service.call, id="call", max_in_flight=10).send_to("out")
+    seldom = Settings(commit_interval=timedelta(hours=1))
+    with PipelineDriver(pipeline, settings=seldom) as driver:
+        fill(driver, 95)
+        steps.clear()
+        driver.send("other", 0, key="a", timestamp=60_000)
+        driver.send("in", 1, key="a", timestamp=60_000)  # both inputs are there: the window fires
+        driver.advance(SECOND)
+        driver.send("other", 0, key="a", timestamp=200_000)
+        driver.send("in", 2, key="a", timestamp=200_000)
+        driver.send("in", 3, key="late", timestamp=70_000)
+        driver.advance(MINUTE)
+        assert steps == [("message 1", 0), ("message 2", 1), ("message 3", 1)]
+        assert driver.report().late == {"w": 1}
+        assert len(driver.read("out")) == 96

@@ -82,14 +82,13 @@ def _make_window(environment: StageEnvironment, operator: ops.WindowBy, emit: Ca
 
 def _admits(environment: StageEnvironment, operator: ops.WindowBy) -> bool:
     """Whether messages may be added in the middle of a firing: none of them is for a window that fires. A session may
-    still grow then, and late panes would come before those on time. The window must be right behind an input, whose
-    watermark goes on meanwhile, so that the same messages are late."""
+    still grow then, and late panes would come before those on time. The watermark in front of it must go on meanwhile,
+    so that the same messages are late."""
     aligned = type(operator.assigner) in (Tumbling, Hopping) and operator.time == "event"
-    if not environment.program.asynchronous or not aligned or operator.trigger is not None or operator.lateness:
-        return False
-    nodes = environment.watermarks.nodes
-    before = nodes[environment.node_in(operator.id)]
-    return before.kind == "in-flight" and nodes[before.follows[0]].kind == "stream"
+    plain = aligned and operator.trigger is None and not operator.lateness
+    return (
+        environment.program.asynchronous and plain and environment.node_in(operator.id) in environment.watermarks.front
+    )
 
 
 def _aggregate_of(environment: StageEnvironment, operator: ops.WindowBy) -> Aggregate[Any, Any]:

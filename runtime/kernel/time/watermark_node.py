@@ -1,6 +1,6 @@
 """One node of the watermark graph of a stage, and how watermarks are combined."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,3 +40,21 @@ def slowest(reported: Iterable[tuple[int, bool]]) -> tuple[int, bool]:
 def lagging(watermark: int, behind: int) -> int:
     """A watermark that is `behind` ms less. The two ends of time have no lag."""
     return watermark if watermark in (START, END) else watermark - behind
+
+
+def front_of(nodes: Sequence[WatermarkNode]) -> frozenset[int]:
+    """The nodes that follow streams alone, and neither state nor the clock."""
+    front = set[int]()
+    for index, node in enumerate(nodes):
+        if node.kind == "stream" or (node.kind in ("merge", "in-flight") and front.issuperset(node.follows)):
+            front.add(index)
+    return frozenset(front)
+
+
+def behind(nodes: Sequence[WatermarkNode], start: int) -> frozenset[int]:
+    """The nodes that follow one, at once or by way of others."""
+    reached = {start}
+    for index, node in enumerate(nodes):
+        if not reached.isdisjoint(node.follows):
+            reached.add(index)
+    return frozenset(reached - {start})

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Protocol
 
 from .bounds import END, START
-from .watermark_node import NodeKind, WatermarkNode, lagging, slowest
+from .watermark_node import NodeKind, WatermarkNode, behind, front_of, lagging, slowest
 
 
 class ClockUsers:
@@ -82,8 +82,9 @@ class WatermarkGraph:
     `next_fire[0]` is the watermark at which a stateful operator is next due. `clock` is the processing time. While
     `paused[0]` the firing of an operator is not over, and nothing else fires. While `excludes[0]` no message may be
     processed for it, which holds for all operators but those `admitting`. `fires[0]` is that operator, or the one that
-    has fired last. While `by_time[0]` time makes an operator fire, and not a message that it is given. By `clock_fired`
-    all has fired that was due by the clock.
+    has fired last. In the middle of a firing that admits messages the nodes of the `front` go on, which are behind no
+    operator that keeps state. While `by_time[0]` time makes an operator fire, and not a message that it is given. By
+    `clock_fired` all has fired that was due by the clock.
 
     `operators` has the node of each stateful operator, and `restored` the watermark from which each was restored.
 
@@ -131,7 +132,11 @@ class WatermarkGraph:
         }
         self._steps = [(moves[node.kind], index, node) for index, node in enumerate(nodes) if node.kind != "stream"]
         self._holding = {node.owner: index for index, node in enumerate(nodes) if node.kind == "in-flight"}
-        self._steps_behind = {index: self._behind_node(index) for index in self._holding.values()}
+        self._steps_behind = {
+            index: [step for step in self._steps if step[1] in behind(nodes, index)] for index in self._holding.values()
+        }
+        self.front = front_of(nodes)
+        self._front_steps = [step for step in self._steps if step[1] in self.front]
 
     def attach(self, id: str, operator: TimedOperator) -> None:
         """Add a stateful operator, which fires from now on as its node advances."""
@@ -278,8 +283,12 @@ class WatermarkGraph:
         self._behind = self.paused[0]
         self._again = True
         # In a firing that has moved time, the loop runs once more after it; so it does once a pause is over.
-        if not self._following and not self.paused[0]:
-            self._advance_nodes(self._steps)
+        if self._following or self.paused[0]:
+            if not (self._following or self.excludes[0]):
+                for move, index, node in self._front_steps:
+                    move(index, node)
+            return
+        self._advance_nodes(self._steps)
 
     def _advance_nodes(self, steps: Sequence[_Step]) -> None:
         """Take these steps, and all of them again as long as firings move time."""
@@ -296,14 +305,6 @@ class WatermarkGraph:
         finally:
             self._following = False
         self.next_fire[0] = min([operator.next_due() for operator in self._stateful.values()], default=END)
-
-    def _behind_node(self, index: int) -> Sequence[_Step]:
-        """The steps of the nodes behind one."""
-        reached = {index}
-        for other, node in enumerate(self.nodes):
-            if not reached.isdisjoint(node.follows):
-                reached.add(other)
-        return [step for step in self._steps if step[1] in reached and step[1] != index]
 
     def _follow_clock(self, index: int, node: WatermarkNode) -> None:
         ended = self.now[node.follows[0]] == END

@@ -362,3 +362,16 @@ def test_what_has_landed_advances_as_much_as_if_all_were_advanced(
                     graph.follow()
         assert (partly.now, partly.idle, fired[0]) == (fully.now, fully.idle, fired[1])
         assert partly.next_fire == fully.next_fire
+
+
+def test_the_front_of_a_graph_is_what_follows_streams_alone() -> None:
+    nodes = [
+        *SOURCES[:2],
+        WatermarkNode("in-flight", (0,), "a"),
+        WatermarkNode("merge", (1, 2), "m"),
+        WatermarkNode("stateful", (3,), "w"),
+        WatermarkNode("in-flight", (4,), "w"),
+        WatermarkNode("merge", (3, 5), "n"),
+        WatermarkNode("clock", (0,), "c"),
+    ]
+    assert WatermarkGraph(nodes, nothing_under_way).front == {0, 1, 2, 3}
