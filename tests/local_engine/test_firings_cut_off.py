@@ -171,7 +171,7 @@ def test_rows_of_one_time_leave_a_join_that_was_cut_off_among_them(
         return pipeline
 
     keys = [b"%05d" % key for key in range(3 * FIRST_PIECE)]
-    records = [*((key, key, 0, ()) for key in keys), (b"z", b"z", 60_000, ())]
+    records: list[Record] = [*((key, key, 0, ()) for key in keys), (b"z", b"z", 60_000, ())]
     rows, before = told_in_two_runs(leaving, records, 2 * FIRST_PIECE, tmp_path)
     assert FIRST_PIECE <= before < 2 * FIRST_PIECE
     assert rows == {b'["%s",1]' % key: 1 for key in keys}
