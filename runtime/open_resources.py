@@ -12,6 +12,7 @@ from typing import Any
 from ..dsl.errors import FluvialError, NoProgressError, PipelineError, SystemProblem
 from ..dsl.operators import Operator
 from ..dsl.origin import Origin
+from ..dsl.pooled_function import PooledFunction
 from ..dsl.resource import Resource, can_call, opens_itself
 from ..dsl.validation import explain
 from ..planner.plan import Plan
@@ -146,7 +147,7 @@ class OpenResources:
     def _open_object(self, operator: Operator, thing: Any) -> None:
         if any(thing is other for other in self._objects):
             return
-        what = f"{operator.label}: {type(thing).__name__}"
+        what = f"{operator.label}: {repr(thing) if isinstance(thing, PooledFunction) else type(thing).__name__}"
         self._run(self._opened(_Opening(what, operator.origin, lambda: thing)))
         self._objects.append(thing)
 

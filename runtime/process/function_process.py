@@ -124,7 +124,7 @@ def _death(code: int | None) -> str:
 def _setup(function: bytes) -> FunctionSetup:
     """What a process needs to find a function that this one has."""
     script, program = _program()
-    return FunctionSetup([path or os.getcwd() for path in sys.path], script, program, _hidden(), function)
+    return FunctionSetup([path or os.getcwd() for path in sys.path], sys.argv, script, program, _hidden(), function)
 
 
 def _hidden() -> Mapping[str, str]:

@@ -42,10 +42,11 @@ _serving = threading.Event()
 
 @dataclass(frozen=True, slots=True)
 class FunctionSetup:
-    """What a process needs to find its function: the folders of modules, the script or the module that is the program,
-    modules that are not found by their names, by file, and the function, pickled."""
+    """What a process needs to find its function: the folders of modules, the script or the module that is the program
+    with its arguments, modules that are not found by their names, by file, and the function, pickled."""
 
     folders: Sequence[str]
+    arguments: Sequence[str]
     script: str | None
     program: str | None
     hidden: Mapping[str, str]
@@ -154,7 +155,7 @@ def _text(error: BaseException) -> str:
 
 
 def _function(setup: FunctionSetup) -> Callable[..., Any]:
-    sys.path[:] = setup.folders
+    sys.path[:], sys.argv[:] = setup.folders, setup.arguments
     prefer_own_modules(own_paths())
     sys.meta_path.insert(0, _HiddenModules(setup.hidden))
     if setup.program is not None:

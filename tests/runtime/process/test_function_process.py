@@ -128,9 +128,12 @@ def test_it_ends_with_its_parent_also_within_a_call() -> None:
 
 
 SCRIPT = """
+import sys
 from fluvial.dsl import Pipeline, in_processes
 from fluvial.runtime import run
 from fluvial.runtime.systems import MemorySystem
+
+assert "function_child" not in sys.argv[0]  # a script may read its arguments as it is loaded
 
 class Item(str): ...
 

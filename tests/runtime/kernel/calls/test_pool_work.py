@@ -176,7 +176,7 @@ def test_what_cannot_be_opened_ends_the_run_before_its_first_message(tmp_path: P
     before = children()
     pipeline = asking(in_processes(Opened(tmp_path / "log", fails=True).ask, processes=2))
     error = error_of(lambda: run(pipeline, system=fed("a"), until="end"), SystemProblem)
-    assert "cannot be opened: ConnectionError: nobody is there" in str(error)
+    assert "in_processes(ask) cannot be opened: ConnectionError: nobody is there" in str(error)
     assert children() == before
 
 
