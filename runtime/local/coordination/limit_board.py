@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from msgspec import structs
+
 from ...kernel.calls.limit_meter import Meter
 from .limit_ledger import EXPIRY_SECONDS, LEASE_SECONDS, Holding, LimitGrant, LimitLedger, LimitReport, read_amounts
 
@@ -110,6 +112,17 @@ class LimitBoard:
             self._written = self.ledger.claim(self._process)
             records.append(self._written)
         return records
+
+    def leave(self, now: float) -> LimitReport:
+        """The last record of a container that ends in good order: no call begins any more, and what it holds and has
+        not used is free for others, of a budget too."""
+        self._lease_ends, self._target = -math.inf, dict.fromkeys(self._target, 0.0)
+        for limit in self._limits.values():
+            with limit.lock:
+                limit.lease_ends = -math.inf
+        report = self._report(now)
+        left = {key: structs.replace(one, wants=one.capacity, needs=0.0) for key, one in report.holdings.items()}
+        return structs.replace(report, holdings=left)
 
     def read(self, record: LimitReport | LimitGrant, now: float) -> None:
         """Take in a record of the stream."""

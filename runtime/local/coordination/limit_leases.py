@@ -53,7 +53,7 @@ class LimitLeases:
         self._thread.start()
 
     def close(self) -> None:
-        """End: what the container holds is nobody's after a while."""
+        """End: what the container holds is given back, or nobody's after a while."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(CLOSE_SECONDS)
@@ -62,6 +62,14 @@ class LimitLeases:
     def _run(self) -> None:
         while not self._stop.is_set():
             self.turn_safely(BEAT_SECONDS)
+        with suppress(Exception):  # what it holds lapses, then
+            self._leave()
+
+    def _leave(self) -> None:
+        if (clients := self._clients) is not None:
+            record = self._board.leave(self._machine.clock())
+            clients.producer.send(self._stream, 0, [(b"", json.encode(record), self._machine.wall(), ())])
+            clients.producer.flush()
 
     def turn_safely(self, seconds: float) -> None:
         """A turn; what fails is told once."""

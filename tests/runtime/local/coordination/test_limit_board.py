@@ -98,9 +98,12 @@ class Run:
         if self.now >= self._beats[one.number]:
             self._beats[one.number] = self.now + BEAT_SECONDS
             for record in one.board.beat(self.now):
-                at = self.now + self.random.uniform(0, 0.03)
-                heapq.heappush(self._on_the_way, (at, next(self.ids), record))
+                self.write(record)
         self.used += [(self.now, one.number, amount) for amount in one.use(self.now)]
+
+    def write(self, record: LimitReport | LimitGrant) -> None:
+        at = self.now + self.random.uniform(0, 0.03)
+        heapq.heappush(self._on_the_way, (at, next(self.ids), record))
 
     @property
     def leader(self) -> Container:
@@ -207,6 +210,18 @@ def test_a_container_holds_little_more_of_a_budget_than_it_spends_in_some_second
             budget = one.limited.meters["budget"]
             assert budget.most - budget.used_in_all <= 300
     assert run.in_all(3, 11) >= 900  # all that they would spend
+
+
+def test_who_ends_in_good_order_gives_back_what_it_holds_of_a_budget() -> None:
+    run = Run(10, [40.0] * 3, {"budget": 900.0}, 1.0, size=1.0)
+    run.until(4.0)
+    leaver = run.leader
+    used = leaver.limited.meters["budget"].used_in_all
+    run.write(leaver.board.leave(run.now))
+    leaver.dead = True
+    run.until(30.0)
+    assert leaver.limited.meters["budget"].used_in_all == used
+    assert 898 <= run.in_all(0, 30) <= 902
 
 
 def test_idle_containers_keep_nothing_of_a_budget_that_others_spend() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import json
 
 from engines.sending import ProducingSystem, RefusingSystem
 from fluvial.dsl import Limit, Pipeline, PlanError
@@ -14,6 +15,7 @@ from fluvial.planner import plan
 from fluvial.runtime.kernel.calls.admission import Admission
 from fluvial.runtime.local.coordination.limit_board import BEAT_SECONDS, LimitBoard
 from fluvial.runtime.local.coordination.limit_leases import LimitLeases, share_limits
+from fluvial.runtime.local.coordination.limit_ledger import LimitReport
 from fluvial.runtime.local.coordination.membership import Membership
 from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.systems import MemorySystem
@@ -134,12 +136,12 @@ def test_where_nothing_is_sent_each_container_has_an_equal_part() -> None:
     assert admission.meters["calls"].most == 20
 
 
-def test_a_thread_shares_while_the_container_runs() -> None:
-    admission = Admission(LIMIT)
+def test_a_thread_shares_while_the_container_runs_and_gives_back_at_its_end() -> None:
+    admission, system = Admission(LIMIT), ProducingSystem()
 
     async def enter() -> None:
         waits = asyncio.get_running_loop().create_task(admission.enter("word"))
-        leases = share_limits(plan(pipeline()), ProducingSystem(), _member(2, ends=False), [admission])
+        leases = share_limits(plan(pipeline()), system, _member(2, ends=False), [admission])
         assert leases is not None
         try:
             await asyncio.wait_for(waits, 60)
@@ -150,7 +152,12 @@ def test_a_thread_shares_while_the_container_runs() -> None:
     asyncio.run(enter())
     assert admission.begun == 1
     admission.pump_soon()  # the loop is closed
-    assert admission.meters["calls"].most > 0
+    (end,) = system.admin().ends("p-limits")
+    consumer = system.consumer()
+    consumer.assign({("p-limits", 0): end - 1})
+    ((_, last, *_),) = consumer.poll()[0].records
+    holding = json.decode(last or b"", type=LimitReport).holdings["service/calls"]
+    assert (holding.capacity, holding.wants) == (holding.used, holding.used) == (1, 1)
 
 
 def test_the_stream_is_the_pipelines_own() -> None:
