@@ -62,14 +62,22 @@ class LimitLeases:
     def _run(self) -> None:
         while not self._stop.is_set():
             self.turn_safely(BEAT_SECONDS)
-        with suppress(Exception):  # what it holds lapses, then
-            self._leave()
+        if self._clients is not None:
+            with suppress(Exception):  # what it holds lapses, then
+                self._leave(self._clients)
 
-    def _leave(self) -> None:
-        if (clients := self._clients) is not None:
-            record = self._board.leave(self._machine.clock())
-            clients.producer.send(self._stream, 0, [(b"", json.encode(record), self._machine.wall(), ())])
-            clients.producer.flush()
+    def _leave(self, clients: StreamClients) -> None:
+        """Give all back, and then what was granted before that was read."""
+        until = self._machine.clock() + 2 * BEAT_SECONDS
+        self._give_back(clients)
+        while self._machine.clock() < until:
+            self._read(clients, POLL_SECONDS)
+        self._give_back(clients)
+
+    def _give_back(self, clients: StreamClients) -> None:
+        record = self._board.leave(self._machine.clock())
+        clients.producer.send(self._stream, 0, [(b"", json.encode(record), self._machine.wall(), ())])
+        clients.producer.flush()
 
     def turn_safely(self, seconds: float) -> None:
         """A turn; what fails is told once."""
