@@ -176,7 +176,7 @@ def test_the_last_look_stays_on_the_terminal(metrics: Metrics, capsys: pytest.Ca
 @pytest.mark.parametrize("containers", [1, 2])
 def test_processes_that_go_on_are_found_and_shown_together(fluvial: Fluvial, folder: Path, containers: int) -> None:
     fluvial("produce", "words", "words.jsonl")
-    code = "import sys; from fluvial.runtime.cli.app import main; sys.exit(main())"
+    code = "import sys; from fluvial.runtime.cli.entry import main; sys.exit(main())"
     words = ["run", "letters.py", "--metrics-port", "0", "--containers", str(containers)]
     with subprocess.Popen(
         [sys.executable, "-c", code, *words], cwd=folder, stderr=subprocess.PIPE, text=True

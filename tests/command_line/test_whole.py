@@ -12,7 +12,7 @@ import pytest
 from engines.command_line import Fluvial
 from waiting import wait_until
 
-COMMAND = [sys.executable, "-c", "import sys; from fluvial.runtime.cli.app import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from fluvial.runtime.cli.entry import main; sys.exit(main())"]
 
 
 def test_help_lists_the_verbs_and_the_exit_codes(fluvial: Fluvial) -> None:
