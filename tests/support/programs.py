@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-CLI = "import sys; from fluvial.runtime.cli.app import main; sys.exit(main())"
+CLI = "import sys; from fluvial.runtime.cli.entry import main; sys.exit(main())"
 """What `python -c` runs in place of `fluvial`, which need not be on the path."""
 
 
