@@ -96,6 +96,7 @@ def pipeline_of(story: Story, *, stateful: bool) -> Pipeline:
         """Tells the story, and waits for the test in each call."""
 
         max_in_flight = story.most
+        timeout = timedelta(days=1)  # however often the clock ticks
 
         async def process(
             self, envelope: Envelope[Any, str], collector: AsyncCollector[str], coordinator: TaskCoordinator
