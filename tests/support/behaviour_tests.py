@@ -277,7 +277,6 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/local/stall_check.py": ("tests/runtime/local/test_container.py",),
     "runtime/systems/errors.py": ("tests/runtime/systems/test_memory.py", "tests/systems/test_publishing_contract.py"),
     "runtime/state/checkpoint_path.py": ("tests/runtime/spark/test_hadoop_path.py",),
-    "runtime/systems/kafka/cluster.py": ("tests/systems/test_broker_outages.py",),
     "runtime/systems/kafka/errors.py": (
         "tests/runtime/systems/kafka/test_requests.py",
         "tests/systems/test_open_files.py",

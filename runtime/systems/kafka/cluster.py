@@ -31,15 +31,19 @@ class Topic:
 
 
 class Cluster:
-    """Requests about topics; `offsets` requests their offsets. The first request connects. Threads may share it.
-    Consumers and producers of the cluster take the time from its `machine`."""
+    """Requests about topics. The first request connects. Threads may share it. Consumers and producers of the cluster
+    take the time from its `machine`."""
 
     def __init__(self, settings: KafkaSettings, machine: Machine = THIS_MACHINE) -> None:
         self.settings = settings
         self.machine = machine
         self._requests = RequestClient(settings, machine)
         self.request = self._requests.request
-        self.offsets = TopicOffsets(self._requests, settings, self.check)
+
+    @property
+    def offsets(self) -> TopicOffsets:
+        """Requests about offsets. Not kept: it refers to this object, whose clients are to go with it."""
+        return TopicOffsets(self._requests, self.settings, self.check)
 
     def streams(self) -> dict[str, int]:
         """The partition count of each topic, without Kafka's own topics, whose names begin with `__`."""

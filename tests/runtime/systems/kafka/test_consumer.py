@@ -404,8 +404,11 @@ class Topics(Cluster):
     def __init__(self) -> None:
         self.now = 0.0
         super().__init__(KafkaSystem("nowhere:9092").settings, replace(THIS_MACHINE, clock=lambda: self.now))
-        self.offsets = Offsets()
         self.removed = False
+
+    @property
+    def offsets(self) -> TopicOffsets:
+        return Offsets()
 
     def topic(self, stream: str) -> Any:
         raise unknown_stream(stream, (), self.settings.url)
