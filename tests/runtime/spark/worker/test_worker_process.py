@@ -202,7 +202,7 @@ def test_a_process_that_is_forked_has_a_loop_of_its_own_and_leaves_that_of_its_p
 
 
 def test_a_loop_that_cannot_begin_leaves_no_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused() -> Any:
+    def refused(*_: object) -> Any:
         raise OSError("no descriptors")
 
     monkeypatch.setattr(cancellation, "begin_loop", refused)
