@@ -43,8 +43,9 @@ class Meter:
         """What was used in the last span, as far as it still counts."""
         if self.per == math.inf:
             return self.used_in_all
-        self._forget(self._index(now) - SLOTS)
-        return math.fsum(amount for _, amount in self._slots)
+        # Nothing is forgotten here: `room` asks of a time ahead, and what counts no more then does so until it comes.
+        first = self._index(now) - SLOTS
+        return math.fsum(amount for index, amount in self._slots if index >= first)
 
     def wait(self, now: float, amount: float) -> float:
         """The seconds until so much may be used; infinite where it will not be as things are."""
@@ -122,6 +123,7 @@ class Meter:
             return 0.0
         if self.per == math.inf:
             return math.inf
+        self._forget(self._index(now) - SLOTS)
         for index, used in self._slots:
             over -= used
             if over <= 0:

@@ -29,6 +29,7 @@ def test_no_span_has_more_than_the_limit(
     meter, now, taken = Meter(most, per), start, list[tuple[float, float]]()
     for amount, pause in asked:
         now += pause * per / 10
+        meter.room(now, amount, 0.02)
         wait = meter.wait(now, amount)
         assert (wait == math.inf) == (amount > most)
         if wait < math.inf:
@@ -96,6 +97,14 @@ def test_memory_is_bounded_by_the_parts_of_a_span() -> None:
         meter.take(now, 1)
         meter.used(now)
     assert len(meter._slots) <= SLOTS + 2
+
+
+def test_what_may_begin_soon_may_not_begin_now() -> None:
+    meter = Meter(10, per=0.1)
+    meter.take(0.0, 10)
+    assert meter.room(0.09, 1, ahead=0.02) == 10
+    assert meter.used(0.09) == 10
+    assert meter.wait(0.09, 1) > 0
 
 
 def test_a_share_of_nothing_lets_nothing_begin() -> None:
