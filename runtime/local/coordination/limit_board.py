@@ -120,9 +120,7 @@ class LimitBoard:
         for limit in self._limits.values():
             with limit.lock:
                 limit.lease_ends = -math.inf
-        report = self._report(now)
-        left = {key: structs.replace(one, wants=one.capacity, needs=0.0) for key, one in report.holdings.items()}
-        return structs.replace(report, holdings=left)
+        return structs.replace(self._report(now), leaves=True)
 
     def read(self, record: LimitReport | LimitGrant, now: float) -> None:
         """Take in a record of the stream."""

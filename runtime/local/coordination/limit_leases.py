@@ -110,7 +110,7 @@ class LimitLeases:
         batches = clients.consumer.poll(seconds)
         for batch in batches:
             for _, value, _, _ in batch.records:
-                with suppress(DecodeError):  # something else has written to the stream
+                with suppress(DecodeError, UnicodeDecodeError):  # something else has written to the stream
                     self._board.read(_decode(value or b""), self._machine.clock())
             self._next = batch.next_offset
             self._granted()

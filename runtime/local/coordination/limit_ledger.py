@@ -42,13 +42,14 @@ class Holding(Struct, frozen=True):
 
 class LimitReport(Struct, frozen=True, tag="report"):
     """What a container of a run holds of its limits. `holder` is an id of its process, and another once it has expired;
-    `number` counts its reports."""
+    `number` counts its reports. One that `leaves` makes no calls any more."""
 
     run: str
     container: int
     holder: str
     number: int
     holdings: dict[str, Holding]
+    leaves: bool = False
 
 
 class LimitGrant(Struct, frozen=True, tag="grant"):
@@ -85,6 +86,7 @@ class _Holder:
     container: int
     number: int = 0
     heard_at: float = 0.0
+    leaves: bool = False
     parts: dict[str, _Part] = field(default_factory=dict)
 
 
@@ -118,7 +120,7 @@ class LimitLedger:
         holder.container = report.container
         if report.number <= holder.number:
             return  # the same, which has arrived twice
-        holder.number, holder.heard_at = report.number, now
+        holder.number, holder.heard_at, holder.leaves = report.number, now, report.leaves
         for amount, (most, per) in self._amounts.items():
             told = report.holdings.get(amount)
             if told is None:
@@ -143,8 +145,8 @@ class LimitLedger:
             self._holders.pop(holder, None)
             self._expired.add(holder)
         for holder, granted in grant.more.items():
-            for amount, more in granted.items():
-                known = self._holders.setdefault(holder, _Holder(-1, heard_at=now))
+            for amount in granted.keys() & self._amounts.keys():  # another version of the pipeline may have others
+                more, known = granted[amount], self._holders.setdefault(holder, _Holder(-1, heard_at=now))
                 part = known.parts.setdefault(amount, _Part(Meter(*self._amounts[amount])))
                 part.granted += more
                 part.capacity += more
@@ -153,9 +155,9 @@ class LimitLedger:
             if own:  # by this clock
                 self._ghosts = self._granted_ghosts
                 return True
-            for amount, ghosts in grant.ghosts.items():
+            for amount in grant.ghosts.keys() & self._amounts.keys():
                 self._ghosts[amount] = {}
-                for much, left in ghosts:
+                for much, left in grant.ghosts[amount]:
                     self._haunt(amount, much, math.inf if left < 0 else now + left)
         return True
 
@@ -190,7 +192,10 @@ class LimitLedger:
             taken = math.fsum(much for much, _ in shown[amount])
             parts = {id: one.parts[amount] for id, one in left.items() if amount in one.parts}
             spent[amount] = taken + math.fsum(part.used for part in parts.values())
-            for id, (target, given) in self._divide(amount, taken, parts, now).items():
+            # What is granted to one that leaves would be lost to all.
+            taken += math.fsum(part.capacity for id, part in parts.items() if left[id].leaves)
+            staying = {id: part for id, part in parts.items() if not left[id].leaves}
+            for id, (target, given) in self._divide(amount, taken, staying, now).items():
                 targets.setdefault(id, {})[amount] = target
                 if given > 0:
                     more.setdefault(id, {})[amount] = given
@@ -200,7 +205,8 @@ class LimitLedger:
     def _divide(
         self, amount: str, taken: float, parts: Mapping[str, _Part], now: float
     ) -> dict[str, tuple[float, float]]:
-        """How much each should have of what is not taken by those that are gone, and how much more it is given now."""
+        """How much each should have of what is not taken by those that are gone or leave, and how much more it is given
+        now."""
         most, per = self._amounts[amount]
         turn = int(now / min(max(per, LEASE_SECONDS), _LONGEST_TURN))
         wanted = {id: (part.wants, part.needs) for id, part in parts.items()}

@@ -224,6 +224,19 @@ def test_who_ends_in_good_order_gives_back_what_it_holds_of_a_budget() -> None:
     assert 898 <= run.in_all(0, 30) <= 902
 
 
+def test_nothing_of_a_span_is_granted_to_who_ends() -> None:
+    run = Run(11, [5.0, 0.5], {"calls": 200.0}, 20.0, size=1.0)
+    run.until(6.0)
+    leaver = run.containers[1]
+    run.write(leaver.board.leave(run.now))
+    leaver.dead = True
+    run.until(8.0)
+    run.containers[0].rate = 1000.0
+    run.until(26.0)
+    assert run.in_all(10, 26) >= 0.85 * 160
+    assert run.most_in_a_span() <= 200 + 1e-6
+
+
 def test_idle_containers_keep_nothing_of_a_budget_that_others_spend() -> None:
     run = Run(8, [40.0, 0.0, 0.0], {"budget": 300.0}, 1.0, size=1.0)
     run.until(30.0)

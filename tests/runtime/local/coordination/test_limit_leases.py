@@ -113,7 +113,8 @@ def test_what_else_is_written_to_the_stream_is_passed_over() -> None:
     sharing = Sharing(1)
     sharing.turns(1)
     with closing(sharing.system.record_producer(once=False)) as producer:
-        producer.send("p-limits", 0, [(b"", b"hello", 0, ()), (b"", None, 0, ())])
+        strange = b'{"type": "grant", "run": "run", "term": 99, "leader": "\xff"}'
+        producer.send("p-limits", 0, [(b"", b"hello", 0, ()), (b"", None, 0, ()), (b"", strange, 0, ())])
         producer.flush()
     sharing.turns(2)
     assert sharing.shares() == [80]
@@ -156,8 +157,9 @@ def test_a_thread_shares_while_the_container_runs_and_gives_back_at_its_end() ->
     consumer = system.consumer()
     consumer.assign({("p-limits", 0): end - 1})
     ((_, last, *_),) = consumer.poll()[0].records
-    holding = json.decode(last or b"", type=LimitReport).holdings["service/calls"]
-    assert (holding.capacity, holding.wants) == (holding.used, holding.used) == (1, 1)
+    report = json.decode(last or b"", type=LimitReport)
+    holding = report.holdings["service/calls"]
+    assert (holding.capacity, holding.used, report.leaves) == (1, 1, True)
 
 
 def test_the_stream_is_the_pipelines_own() -> None:

@@ -115,3 +115,20 @@ def test_nobody_is_silent_while_no_record_can_be_read() -> None:
         now = 60 + 0.15 * number
         ledger.hear(_report(number, 50, 0, 50, "b"), now)
         assert ledger.grant(now).expired == (("a",) if now > 60 + EXPIRY_SECONDS else ())
+
+
+def test_amounts_that_only_others_know_are_passed_over() -> None:
+    ledger = _ledger()  # others have a later version of the pipeline
+    grant = LimitGrant(
+        run="run",
+        term=1,
+        leader="leader",
+        more={"a": {"other/budget": 5.0, "model/calls": 40.0}},
+        ghosts={"other/budget": [(2.0, -1.0)], "model/budget": [(3.0, -1.0)]},
+        spent={"other/budget": 2.0, "model/budget": 3.0, "model/calls": 0.0},
+    )
+    assert ledger.follow(grant, 0.0)
+    ledger.hear(_report(1, 0, 0, 0), 0.1)
+    after = ledger.grant(0.2)
+    assert after.more["a"] == {"model/calls": 60.0, "model/budget": 47.0}
+    assert after.spent == {"model/calls": 0.0, "model/budget": 3.0}
