@@ -17,7 +17,7 @@ class _Collector:
         self._lock = Lock()
         self._runs = 0
         self._before = gc.get_threshold()
-        self._froze = self._kept = False
+        self._froze = self._kept = self._ran = False
 
     def keep(self) -> None:
         with self._lock:
@@ -31,6 +31,8 @@ class _Collector:
             if self._runs > 1:
                 return
             self._before, self._froze = gc.get_threshold(), self._kept or not gc.get_freeze_count()
+            if self._kept and self._ran:  # or what the run before has left would be frozen, for good
+                gc.collect()
             if self._froze:
                 gc.freeze()
             if 0 < self._before[0] < _NEW_OBJECTS:
@@ -41,6 +43,7 @@ class _Collector:
             self._runs -= 1
             if self._runs:
                 return
+            self._ran = True
             gc.set_threshold(*self._before)
             if self._froze and not self._kept:
                 gc.unfreeze()

@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator
+from weakref import ref
 
 import pytest
 
@@ -60,3 +61,19 @@ def test_what_a_process_of_ours_has_imported_is_kept_for_as_long_as_it_lives() -
     with reduced_gc():
         assert gc.get_freeze_count() >= imported + len(made)  # what there is as a run begins, too
     assert gc.get_freeze_count() >= imported
+
+
+class Circle:
+    """Refers to itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.mark.usefixtures("imports_freed")
+def test_what_a_run_has_left_behind_is_not_kept_by_the_next_one() -> None:
+    keep_imports()
+    with reduced_gc():
+        left = ref(Circle())
+    with reduced_gc():
+        assert left() is None
