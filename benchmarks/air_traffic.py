@@ -27,6 +27,7 @@ from examples.air_traffic_control.decisions import communication
 from examples.air_traffic_control.events import traffic
 from examples.air_traffic_control.messages import Candidate, Channel, Communication, Event, Item, Model, Ranked
 from examples.air_traffic_control.pipeline import MAX_IN_FLIGHT, air_traffic_control, rank
+from examples.air_traffic_control.servers import stands
 from fluvial.dsl import resource
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
@@ -38,6 +39,8 @@ EVENTS = 50_000
 TIMERS = 1_000_000
 SECONDS = 60
 WARMUP_SECONDS = 5.0
+TOLD_SECONDS = 60.0
+"""The longest wait for what is on its way once no more events come."""
 URGENT_EACH = 20
 """One event of so many is urgent."""
 A_DAY = timedelta(days=1)
@@ -214,8 +217,8 @@ def let_timers_wait(url: str, timers: int, settings: Settings) -> None:
     run(air_traffic_control(A_DAY, near_services), system=system, settings=settings, until="caught-up")
 
 
-def feed(system: System, rate: float, seconds: float) -> None:
-    """Write so many events a second, for so long. The id of an urgent one is when it was written."""
+def feed(system: System, rate: float, seconds: float) -> int:
+    """Write so many events a second, for so long; returns how many. The id of an urgent one is when it was written."""
     began, number = time.time(), 0
     while (now := time.time()) < began + seconds:
         made: dict[str, list[dict[str, Any]]] = {"urgent": [], "events": []}
@@ -230,6 +233,21 @@ def feed(system: System, rate: float, seconds: float) -> None:
         number = due
         fill(system, {name: events for name, events in made.items() if events})
         time.sleep(0.01)
+    return number
+
+
+def urgent_of(events: int) -> int:
+    """How many of so many events are urgent, and stand: their members are told."""
+    return sum(stands(f"i{one}") for one in range(0, events, URGENT_EACH))
+
+
+def await_told(system: System, number: int) -> None:
+    """Wait until so many were told: those that take longest count, too."""
+    until = time.monotonic() + TOLD_SECONDS
+    while (told := sum(system.admin().ends("told"))) < number:
+        if time.monotonic() > until:
+            raise AssertionError(f"{number - told} of {number} are not told within {TOLD_SECONDS:g} s")
+        time.sleep(0.1)
 
 
 def tell_latencies(url: str, settings: Settings) -> None:
@@ -243,12 +261,15 @@ def latencies(url: str, rate: float, seconds: float) -> list[float]:
     words = [sys.executable, "-m", "benchmarks.air_traffic", "--until-stopped", "--system", url]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:
-            feed(open_system(url), rate, WARMUP_SECONDS + seconds)
+            system = open_system(url)
+            before = sum(system.admin().ends("told"))
+            events = feed(system, rate, WARMUP_SECONDS + seconds)
+            await_told(system, before + urgent_of(events))
         finally:
             process.terminate()
         said, _ = process.communicate()
     found: list[float] = json.loads(said)
-    return found[int(rate * WARMUP_SECONDS / URGENT_EACH) :]
+    return found[urgent_of(int(rate * WARMUP_SECONDS)) :]
 
 
 def urgency(url: str, timers: int, rate: float, seconds: float) -> list[float]:

@@ -214,10 +214,10 @@ def make_calls(contender: Contender, calls: int, in_flight: int, url: str | None
         cost = Cost(calls, time.perf_counter() - began, time.process_time() - processor)
         with closing(system.consumer()) as consumer:
             consumer.assign({("found", 0): 0})
-            found = set[int]()
-            while len(found) < calls:
-                found.update(int(value or 0) for batch in consumer.poll(1.0) for _, value, _, _ in batch.records)
-        if found != {*range(1, calls + 1)}:
+            found, written = list[int](), sum(system.admin().ends("found"))
+            while len(found) < written:
+                found += [int(value or 0) for batch in consumer.poll(1.0) for _, value, _, _ in batch.records]
+        if sorted(found) != [*range(1, calls + 1)]:
             raise AssertionError(f"{contender} wrote other results")
         return cost
 
@@ -251,7 +251,10 @@ def service(kind: Service) -> Iterator[str | None]:
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield process.stdout.readline().strip()
+            url = process.stdout.readline().strip()
+            if not url:
+                raise AssertionError("the service has not begun")
+            yield url
         finally:
             process.terminate()
 

@@ -1,10 +1,11 @@
 """The benchmark of calls measures what it says."""
 
+import sys
 from typing import get_args
 
 import pytest
 
-from benchmarks.calls import Contender, Cost, compare, make_calls, share
+from benchmarks.calls import Contender, Cost, compare, make_calls, service, share
 
 CONTENDERS = get_args(Contender)
 
@@ -23,6 +24,12 @@ def test_requests_are_compared_in_processes_of_their_own() -> None:
     compare("http", calls=50, in_flight=5, rounds=1, tell=lines.append)
     assert lines[0] == "50 calls by http, 5 in flight\n"
     assert [line.split("  ")[1] for line in lines[1:]] == list(CONTENDERS)
+
+
+def test_without_its_service_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "true")
+    with pytest.raises(AssertionError, match="the service has not begun"), service("http"):
+        pass
 
 
 def test_speeds_are_compared_within_rounds() -> None:
