@@ -249,7 +249,9 @@ class WatermarkGraph:
         if not self._exact or self._behind or self._following or self.paused[0]:
             self.follow()
             return
-        index = self._holding[owner]
+        index = self._holding.get(owner)
+        if index is None:  # a table whose changes reach tables alone: they depend on no watermark
+            return
         before = self.now[index], self.idle[index]
         self._hold_back(index, self.nodes[index])
         if (self.now[index], self.idle[index]) != before:

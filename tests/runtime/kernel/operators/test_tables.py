@@ -289,3 +289,18 @@ def test_tables_that_nobody_follows_cost_no_steps_of_time() -> None:
     assert not program_of(pipeline).graph.exact
     joined.changes().send_to("changes")
     assert program_of(pipeline).graph.exact
+
+
+def test_tables_are_joined_in_the_stage_of_calls() -> None:
+    async def call(text: str) -> list[str]:
+        return [text]
+
+    pipeline = Pipeline("p")
+    left, right = (pipeline.table(name, key=str, value=str) for name in ("left", "right"))
+    pairs = left.join(right, pair, id="pair").join(right, pair, id="pairs")
+    found = pipeline.stream("in", key=str, value=str).join(pairs, shown, id="join", how="left")
+    found.async_flat_map(call, id="call").send_to("out", value=str)
+    with PipelineDriver(pipeline) as driver:
+        for stream, value in (("left", "1"), ("right", "x"), ("in", "m")):
+            driver.send(stream, value, key="a")
+        assert [message.value for message in driver.read("out")] == ["m:1+x+x"]
