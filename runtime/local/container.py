@@ -246,7 +246,7 @@ class Container:
         due = [task for task in self._tasks if self._is_due(task, now, starved=task.name not in fed)]
         if due and self._commits.together:
             due = self._tasks
-        waiting = [task for task in due if (task.drains or task.rests_next) and task.view.busy]
+        waiting = [task for task in due if (task.drains or task.rests_next or task.view.ends) and task.view.busy]
         self._draining.update(task.name for task in waiting)
         if waiting and self._commits.together:
             self._draining.update(task.name for task in due)
@@ -331,7 +331,7 @@ class Container:
 
     def commit_ready(self) -> bool:
         """Commit the tasks that need not wait for asynchronous calls. Returns whether any has changed."""
-        waiting = [task for task in self._tasks if task.drains and task.view.busy]
+        waiting = [task for task in self._tasks if (task.drains or task.view.ends) and task.view.busy]
         if waiting and self._commits.together:
             return False
         return run_steps(self._commit([task for task in self._tasks if task not in waiting]))

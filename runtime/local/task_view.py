@@ -52,6 +52,12 @@ class TaskView:
         return [stream for stream in self._setup.inputs if not self._work.inputs.ended(stream)]
 
     @property
+    def ends(self) -> bool:
+        """Whether an input has ended. What that makes stream tasks send is sent once, so commits wait until it has
+        landed."""
+        return len(self.open_inputs) < len(self._setup.inputs)
+
+    @property
     def busy(self) -> bool:
         """Whether messages or firings are in flight."""
         return self._work.progress.busy

@@ -313,3 +313,40 @@ def test_the_report_says_that_stream_tasks_have_ended_the_run(stack: ExitStack) 
     assert not run.container.report().shut_down
     report = asyncio.run(run.container.run())
     assert (report.shut_down, report.drained, report.read) == (True, False, {"in": 1})
+
+
+class Summing(StreamTask[Any, str, str]):
+    """Declares no states, and sends a word at the end."""
+
+    def process(self, envelope: Envelope[Any, str], collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        """Do nothing."""
+
+    def on_end_of_stream(self, collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        del coordinator
+        collector.send("sum")
+
+
+def test_what_an_end_makes_a_stream_task_send_is_in_no_commit_before_it_has_landed(stack: ExitStack) -> None:
+    """A commit says that it was sent, and the next run does not send it again."""
+
+    async def main() -> None:
+        pipeline, system, calls = Pipeline("p"), MemorySystem(), Calls([])
+        summed = pipeline.task(Summing, pipeline.stream("in", value=str), id="sum", state="task")
+        summed.async_flat_map(calls, id="call").send_to("out", value=str)
+        write(system, {"in": [WORDS]})
+        run = local_run(pipeline, system, stack)
+        run.container.end_at({("in", 0): len(WORDS)})
+        for now in (0, 1000, 1001):  # the last two are long after the commit interval
+            run.clock.now = now
+            run.container.turn()
+            await loops()
+            assert not run.container.commit_ready()
+        assert (calls.began, run.container.report().checkpoints) == (["sum"], 0)
+        calls.gate.set()
+        await loops()
+        turns(run)
+        run.container.commit_ready()
+        assert [record[1] for record in contents(system, "out")] == [b"SUM"]
+        assert run.container.report().checkpoints == 1
+
+    asyncio.run(main())
