@@ -423,3 +423,35 @@ def test_in_the_middle_of_a_firing_time_goes_on_in_front_of_a_window_behind_seve
         assert steps == [("message 1", 0), ("message 2", 1), ("message 3", 1)]
         assert driver.report().late == {"w": 1}
         assert len(driver.read("out")) == 96
+
+
+class Bell(KeyedProcessor[str, int, str]):
+    """Notes its messages, but for zeros, and the timer that the first of them sets for two minutes past."""
+
+    def __init__(self, heard: list[str]) -> None:
+        self.heard = heard
+
+    def on_message(self, message: Message[int], context: Context[str]) -> None:
+        if message.value:
+            self.heard.append(f"message {message.value}")
+        if message.value == 1:
+            context.timers.set("bell", 120_000)
+
+    def on_timer(self, timer: Timer, context: Context[str]) -> None:
+        del context
+        self.heard.append(timer.name)
+
+
+def test_no_message_comes_before_a_timer_beside_a_window_in_the_middle_of_its_firing() -> None:
+    heard, service, pipeline = list[str](), Service(), Pipeline("beside")
+    inputs = timed(pipeline, [])
+    inputs.process(Bell(heard), id="bell").send_to("bells", value=str)
+    panes = inputs.window(tumbling(MINUTE), count(), id="w", exclusive=False)
+    panes.async_flat_map(service.call, id="call", max_in_flight=10).send_to("out")
+    seldom = Settings(commit_interval=timedelta(hours=1))
+    with PipelineDriver(pipeline, settings=seldom) as driver:
+        fill(driver, 95)
+        for value, at in ((1, 60_000), (2, 200_000), (3, 200_001)):  # the first makes the window fire
+            driver.send("in", value, key="a", timestamp=at)
+        driver.advance(MINUTE)
+    assert heard == ["message 1", "message 2", "bell", "message 3"]

@@ -75,20 +75,29 @@ def _make_window(environment: StageEnvironment, operator: ops.WindowBy, emit: Ca
     else:
         triggers = (operator.trigger or NEVER, operator.late_trigger or AT_ONCE)
         window = _TRIGGERED[type(operator.assigner)](context, operator.assigner, *triggers)
-    if not operator.is_exclusive and _admits(environment, operator):
+    if _admits(environment, operator):
         environment.watermarks.admitting.add(operator.id)
     return window
 
 
 def _admits(environment: StageEnvironment, operator: ops.WindowBy) -> bool:
+    """Whether messages may be processed in the middle of a firing. The watermark in front of the window must go on
+    meanwhile, so that the same messages are late; and nothing but such windows may fire beside it, since nothing fires
+    until its own firing is over: timers would see messages that come behind them."""
+    graph = environment.program.graph
+    windows = [id for id, one in graph.operators.items() if isinstance(one, ops.WindowBy) and _takes_more(one)]
+    beside = {id for stream in graph.inputs for id in graph.reached_before(stream, windows)}.difference(windows)
+    firing = [id for id in beside if graph.operators[id].role == "both" and not graph.operators[id].is_table]
+    in_front = environment.node_in(operator.id) in environment.watermarks.front
+    return environment.program.asynchronous and operator.id in windows and in_front and not firing
+
+
+def _takes_more(operator: ops.WindowBy) -> bool:
     """Whether messages may be added in the middle of a firing: none of them is for a window that fires. A session may
-    still grow then, and late panes would come before those on time. The watermark in front of it must go on meanwhile,
-    so that the same messages are late."""
+    still grow then, and late panes would come before those on time."""
     aligned = type(operator.assigner) in (Tumbling, Hopping) and operator.time == "event"
     plain = aligned and operator.trigger is None and not operator.lateness
-    return (
-        environment.program.asynchronous and plain and environment.node_in(operator.id) in environment.watermarks.front
-    )
+    return plain and not operator.is_exclusive
 
 
 def _aggregate_of(environment: StageEnvironment, operator: ops.WindowBy) -> Aggregate[Any, Any]:
