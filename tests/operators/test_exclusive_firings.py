@@ -455,3 +455,21 @@ def test_no_message_comes_before_a_timer_beside_a_window_in_the_middle_of_its_fi
             driver.send("in", value, key="a", timestamp=at)
         driver.advance(MINUTE)
     assert heard == ["message 1", "message 2", "bell", "message 3"]
+
+
+def test_messages_that_fire_one_by_one_keep_no_clock_out() -> None:
+    heard: list[float] = []
+
+    def note(word: str) -> str:
+        heard.append(loop_time())
+        return word
+
+    pipeline, service = Pipeline("fair"), Service()
+    inputs = timed(pipeline, [])
+    inputs.window(session(SECOND), count(), id="w").async_flat_map(service.call, id="call").send_to("out")
+    pipeline.task(Ticking, inputs, id="tick", window=5 * SECOND, state="task").map(note).send_to("ticks")
+    with PipelineDriver(pipeline) as driver:
+        records = [(b"a", b"1", 10_000 * number, ()) for number in range(20)]
+        driver.records.send("in", records, partition=0)  # each makes the session before it fire
+        driver.advance(12 * SECOND)
+    assert heard == [5, 10]
