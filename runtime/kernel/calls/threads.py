@@ -38,18 +38,27 @@ class CallThreads(ThreadPoolExecutor):
         return self._open
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        """Make a call in a thread. Raises RuntimeError after `shutdown`."""
+        """Make a call in a thread. Raises RuntimeError after `shutdown`, and where no thread can be started at all."""
         future: Future[T] = Future()
         with self._guard:
             if self._over:
                 raise RuntimeError("the run is over: no thread takes another call")
+            if len(self._workers) < min(self._open + 1, self._most):
+                self._start_worker()
             self._open += 1
             self._calls.put(partial(settle, future, partial(fn, *args, **kwargs)))
-            if len(self._workers) < min(self._open, self._most):
-                worker = threading.Thread(target=self._work, name=f"fluvial-call-{len(self._workers)}", daemon=True)
-                self._workers.append(worker)
-                worker.start()
         return future
+
+    def _start_worker(self) -> None:
+        """Start one more thread. Where the system allows none, calls wait for those that there are."""
+        worker = threading.Thread(target=self._work, name=f"fluvial-call-{len(self._workers)}", daemon=True)
+        try:
+            worker.start()
+        except RuntimeError:
+            if not self._workers:
+                raise
+        else:
+            self._workers.append(worker)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads after the calls that were submitted. `cancel_futures` is ignored."""

@@ -70,3 +70,26 @@ def test_a_stop_iteration_reaches_whoever_awaits_the_call() -> None:
         raise StopIteration(3)
 
     asyncio.run(main())
+
+
+def test_a_thread_that_cannot_be_started_is_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a container may have no more of them at the moment."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    calls = CallThreads(2)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start"):
+            calls.submit(abs, -1)
+    assert calls.open == 0
+    assert calls.submit(abs, -1).result(60) == 1
+    go_on = threading.Event()
+    first = calls.submit(go_on.wait, 60)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        second = calls.submit(abs, -2)  # the thread that there is makes it
+    go_on.set()
+    assert (first.result(60), second.result(60)) == (True, 2)
+    calls.shutdown()
