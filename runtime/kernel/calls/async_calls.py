@@ -17,6 +17,7 @@ from ....dsl.error_policy import Retry
 from ....dsl.errors import MessageError
 from ....dsl.operators import AsyncCall
 from ....planner.descriptions import duration
+from ...process.interruptions import INTERRUPTIONS
 from .call import Call
 from .call_journal import CallJournal, queues_for
 from .call_keys import keys_of, offer_keys, unnamed
@@ -148,9 +149,7 @@ class CallPool:
         self._end = self._queues.end
         self.submit: Callable[[Call], None] = self._queues.submit
         """Queues a call."""
-        self._sleep = sleep
-        self._gate = gate
-        self._door = door
+        self._sleep, self._gate, self._door = sleep, gate, door
         self._waiting: deque[Call] = deque()
         self._workers: set[asyncio.Task[Any]] = set()
         self._deadlines = Deadlines(call.timeout / 1000, self._abandon)
@@ -220,8 +219,9 @@ class CallPool:
     def _gone(self, worker: "asyncio.Task[Any]") -> None:
         """A worker has ended. What ends the process is raised by the loop as well, and is not to be told again."""
         self._workers.discard(worker)
-        if not worker.cancelled():
-            worker.exception()
+        error = None if worker.cancelled() else worker.exception()
+        if error is not None and not isinstance(error, INTERRUPTIONS):
+            worker.get_loop().call_exception_handler({"message": "a worker of calls has failed", "exception": error})
 
     async def _work(self) -> None:
         worker = cast("asyncio.Task[None]", asyncio.current_task())

@@ -446,3 +446,15 @@ def test_a_gate_settles_in_which_order_calls_end() -> None:
 
     run(work())
     assert found == [2, 3, 1]
+
+
+def test_what_fails_as_a_call_is_handed_on_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(call: Call) -> None:
+        raise OSError(f"nobody takes {call.value}")
+
+    async def work() -> None:
+        pool(asleep, refuse).submit(Call(None, 1, None))
+
+    run(work())
+    assert caplog.messages[0].startswith("a worker of calls has failed")
+    assert "OSError: nobody takes 1" in caplog.text
