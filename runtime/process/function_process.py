@@ -117,7 +117,7 @@ def _death(code: int | None) -> str:
         return "it answers no more"
     if code >= 0:
         return f"exit code {code}"
-    name = signal.Signals(-code).name
+    name = {one.value: one.name for one in signal.Signals}.get(-code, str(-code))  # realtime signals have no names
     return f"signal {name}" + (", as where memory is short" if -code == signal.SIGKILL else "")
 
 

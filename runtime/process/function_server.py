@@ -37,7 +37,7 @@ READY, RESULT, ERROR, END = b"ready", b"r", b"e", b""
 MAIN = "__mp_main__"
 """The name by which a script is run that is not to run its pipeline, as `multiprocessing` does."""
 
-_serving = threading.Event()
+_serving, _loaded = threading.Event(), threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,21 @@ def refuse_while_serving() -> None:
         raise UsageError(explain(wrong, "a script that can be loaded without running", remedy))
 
 
+def refuse_while_loading() -> None:
+    """Raise UsageError where such a process would start others before it has its function: the script of its parent
+    begins an executor whenever it is loaded. A call may start some."""
+    if _serving.is_set() and not _loaded.is_set():
+        wrong = "in_processes starts processes as the script is loaded in one of them"
+        remedy = 'begin what makes its calls under if __name__ == "__main__":'
+        raise UsageError(explain(wrong, "a script that can be loaded without running", remedy))
+
+
 def serve(connection: Connection, parent: int) -> None:
     """Make calls until the process `parent` wants no more, or has ended."""
     _serving.set()
     _leave_signals()
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # it may be killed at any time
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # either may be closed
+        stream.reconfigure(line_buffering=True)  # it may be killed at any time
     calls: SimpleQueue[bytes] = SimpleQueue()
     try:
         setup = pickle.loads(connection.recv_bytes())
@@ -83,11 +92,15 @@ def _make_calls(
 ) -> None:
     try:
         fn = _function(setup)
+        _loaded.set()
         opened = opened_with(fn)
         for owner in opened:
             _done(owner.open(), runner)
-    except BaseException as error:
+    except Exception as error:
         connection.send_bytes(_told(error))
+        return
+    except BaseException as error:  # such as of a script that ends itself, which must not end its parent
+        connection.send_bytes(_told(RuntimeError(f"{_text(error)}, raised in its process as that was made ready")))
         return
     connection.send_bytes(READY)
     while (call := calls.get()) != END:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ....dsl.pooled_function import PooledFunction
 from ...process.function_process import FunctionProcess
+from ...process.function_server import refuse_while_loading
 from .call_keys import offer_keys, present_keys
 from .threads import settle
 
@@ -168,6 +169,7 @@ class ProcessWork:
             self.drop(process)
 
     def _started(self) -> FunctionProcess:
+        refuse_while_loading()
         with self._guard:  # so that none is started behind the end
             if self._over:
                 raise BrokenExecutor(f"the processes of {self.name} have ended: the run is over")

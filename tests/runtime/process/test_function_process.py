@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from faults.pooled_functions import Opened, asked
-from fluvial.runtime.process.function_process import FunctionProcess
+from fluvial.runtime.process.function_process import FunctionProcess, _death
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -79,6 +79,11 @@ def test_a_process_that_dies_says_how(process: FunctionProcess, what: str, death
     assert process.lost
 
 
+def test_a_signal_without_a_name_has_its_number() -> None:
+    assert _death(-40) == "signal 40"
+    assert _death(-signal.SIGSEGV) == "signal SIGSEGV"
+
+
 def test_it_is_ended_in_the_middle_of_a_call(process: FunctionProcess) -> None:
     timer = threading.Timer(0.05, process.kill)
     timer.start()
@@ -127,6 +132,25 @@ def test_it_ends_with_its_parent_also_within_a_call() -> None:
     wait_until(lambda: not is_alive(pid), "the end of the process")
 
 
+CLOSED = """
+import pickle, sys
+from faults.pooled_functions import asked
+from fluvial.runtime.process.function_process import FunctionProcess
+process = FunctionProcess("asked")
+process.start(pickle.dumps(asked))
+print(process.call(pickle.dumps((("tea",), {})))[0], file=sys.stderr)
+process.kill()
+process.release()
+"""
+
+
+def test_it_needs_no_standard_output() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = ["sh", "-c", 'exec "$0" -c "$1" >&-', sys.executable, CLOSED]
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    assert done.stderr == "tea\n"
+
+
 SCRIPT = """
 import sys
 from fluvial.dsl import Pipeline, in_processes
@@ -166,6 +190,35 @@ def test_the_script_of_the_pipeline_is_loaded_without_its_run(tmp_path: Path, gu
     else:
         assert "a run is begun as the script is loaded in a process of in_processes" in done.stderr
         assert 'under if __name__ == "__main__":' in done.stderr
+
+
+EXECUTOR = """
+import asyncio
+from fluvial.dsl import in_processes
+from fluvial.runtime import KeyedExecutor
+
+def twice(text: str) -> str:
+    return text + text
+
+async def main():
+    async with KeyedExecutor(in_processes(twice, processes=1), on_result=lambda _, text: print(text)) as executor:
+        await executor.submit("tea")
+
+GUARD
+"""
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_the_script_of_an_executor_is_loaded_without_it(tmp_path: Path, guarded: bool) -> None:
+    script = tmp_path / "script.py"
+    begin = 'if __name__ == "__main__":\n    asyncio.run(main())' if guarded else "asyncio.run(main())"
+    script.write_text(EXECUTOR.replace("GUARD", begin))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, check=False)
+    if guarded:
+        assert (done.stdout, done.stderr) == ("teatea\n", "")
+    else:
+        assert "in_processes starts processes as the script is loaded in one of them" in done.stderr
 
 
 def test_a_module_that_is_known_by_its_file_alone_is_found(tmp_path: Path) -> None:

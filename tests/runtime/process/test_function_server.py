@@ -1,6 +1,10 @@
 """What a process answers that makes the calls of a function for another one."""
 
+import asyncio
 import pickle
+import sys
+from multiprocessing import Pipe
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -8,7 +12,14 @@ import pytest
 from faults.pooled_functions import Unsayable, asked
 from fluvial.dsl import UsageError
 from fluvial.runtime.process import function_server
-from fluvial.runtime.process.function_server import ERROR, RESULT, answer, refuse_while_serving
+from fluvial.runtime.process.function_server import (
+    ERROR,
+    RESULT,
+    FunctionSetup,
+    _make_calls,
+    answer,
+    refuse_while_serving,
+)
 
 
 class Silent(Exception):
@@ -64,3 +75,22 @@ def test_only_a_process_that_serves_refuses_a_run() -> None:
             refuse_while_serving()
     finally:
         function_server._serving.clear()
+
+
+class Ending:
+    """Ends the process that unpickles it, as a script does that ends itself wherever it is loaded."""
+
+    def __reduce__(self) -> Any:
+        return sys.exit, (3,)
+
+
+def test_a_process_that_is_to_end_as_it_is_made_ready_tells_an_error_that_ends_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    ours, theirs = Pipe()
+    setup = FunctionSetup([*sys.path], [*sys.argv], None, None, {}, pickle.dumps(Ending()))
+    with ours, theirs, asyncio.Runner() as runner:
+        _make_calls(setup, theirs, SimpleQueue(), runner)
+        error = pickle.loads(ours.recv_bytes()[1:])
+    assert (type(error), str(error)) == (RuntimeError, "SystemExit: 3, raised in its process as that was made ready")

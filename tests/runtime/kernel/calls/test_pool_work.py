@@ -14,12 +14,13 @@ import pytest
 
 from explained import assert_explains, error_of
 from faults.pooled_functions import Opened, asked
-from fluvial.dsl import Pipeline, PipelineError, SystemProblem, in_processes, resource, skip
+from fluvial.dsl import Pipeline, PipelineError, SystemProblem, UsageError, in_processes, resource, skip
 from fluvial.planner import plan
 from fluvial.runtime import KeyedExecutor, run
 from fluvial.runtime.kernel.calls.cancellation import CallLoop
 from fluvial.runtime.kernel.calls.pool_work import ProcessWork
 from fluvial.runtime.preflight.unsupported import limitations
+from fluvial.runtime.process import function_server
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.testing import PipelineDriver
 from waiting import wait_until
@@ -124,6 +125,18 @@ def test_no_process_is_started_behind_the_end() -> None:
     work.dismiss()
     with pytest.raises(BrokenExecutor, match="the run is over"):
         work.prepare()
+
+
+def test_a_process_starts_none_as_it_loads_the_script() -> None:
+    before, work = children(), ProcessWork(in_processes(asked, processes=1))
+    function_server._serving.set()
+    try:
+        error = error_of(work.prepare, UsageError)
+    finally:
+        function_server._serving.clear()
+    assert "in_processes starts processes as the script is loaded in one of them" in str(error)
+    assert 'under if __name__ == "__main__":' in str(error)
+    assert children() == before
 
 
 @pytest.mark.slow
