@@ -132,7 +132,7 @@ class KeyedExecutor(Generic[T, R]):
         self._entries: set[Entry] = set()
         self._partitions: dict[Hashable, PartitionProgress] = {}
         self._running: dict[asyncio.Task[Any], Entry] = {}
-        self._failed: WeakKeyDictionary[asyncio.Task[Any], Entry] = WeakKeyDictionary()
+        self._called: WeakKeyDictionary[asyncio.Task[Any], Entry] = WeakKeyDictionary()
         self._watchers = Watchers()
         self._pool: CallPool | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -248,10 +248,12 @@ class KeyedExecutor(Generic[T, R]):
     async def _close(self) -> None:
         self._closed = True
         self._cancel()
-        await self._watchers.until(lambda: not self._running, GRACE_SECONDS)
-        if self._threads is not None:
-            self._threads.shutdown(wait=False)
-        await close_pool(self._options.fn)
+        try:
+            await self._watchers.until(lambda: not self._running, GRACE_SECONDS)
+        finally:  # also where the caller is cancelled once more
+            if self._threads is not None:
+                self._threads.shutdown(wait=False)
+            await close_pool(self._options.fn)
 
     def _check_loop(self) -> None:
         """Raise UsageError in another event loop than that of the executor, whose calls would end with it."""
@@ -300,15 +302,12 @@ class KeyedExecutor(Generic[T, R]):
         worker = asyncio.current_task()
         if entry.dropped or worker is None:
             return ()
-        self._running[worker] = entry
+        self._running[worker] = self._called[worker] = entry
         try:
             return (await self._fn(entry.submission.value),)
         except asyncio.CancelledError:
             if entry.dropped:
                 return ()
-            raise
-        except Exception:
-            self._failed[worker] = entry
             raise
         finally:
             self._running.pop(worker, None)
@@ -321,7 +320,7 @@ class KeyedExecutor(Generic[T, R]):
 
     async def _rest(self, seconds: float) -> None:
         """The pause before the next attempt of a call. A message that is dropped meanwhile is let go at once."""
-        entry = self._failed.pop(cast("asyncio.Task[Any]", asyncio.current_task()), None)
+        entry = self._called.pop(cast("asyncio.Task[Any]", asyncio.current_task()), None)
         if entry is None:  # its call has changed the context of its worker, so that another one goes on
             await asyncio.sleep(seconds)
         else:

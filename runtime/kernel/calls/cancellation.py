@@ -246,7 +246,7 @@ def begin_loop(make_loop: LoopMaker = asyncio.new_event_loop) -> tuple[asyncio.A
     require_descriptors_of_loop()
     loop, threads = make_loop(), CallThreads()
     loop.set_default_executor(threads)
-    loop_pools(loop)
+    loop_pools(loop).hold()  # until the loop ends
     return loop, threads
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -121,9 +122,11 @@ class FunctionPool:
         until = loop.time() + CLOSE_SECONDS
         self._threads.shutdown(wait=False)
         self._work.dismiss()
-        while (self._threads.open or not self._work.ended()) and loop.time() < until:
-            await asyncio.sleep(REST_SECONDS)
-        self._work.kill()
+        try:
+            while (self._threads.open or not self._work.ended()) and loop.time() < until:
+                await asyncio.sleep(REST_SECONDS)
+        finally:  # also where the end of the run waits no longer
+            self._work.kill()
         while self._threads.open and loop.time() < until:
             await asyncio.sleep(REST_SECONDS)
         if self._threads.open and self._pooled.kind == "threads":
@@ -153,9 +156,15 @@ class DirectPool:
         return outcome.result()
 
     async def end(self) -> None:
-        """End what has been made ready."""
+        """End what has been made ready, which has CLOSE_SECONDS to end by itself."""
         self._work.dismiss()
+        self._wait()
         self._work.kill()
+
+    def _wait(self) -> None:
+        until = time.monotonic() + CLOSE_SECONDS  # not by the loop: its time stands still
+        while not self._work.ended() and time.monotonic() < until:
+            time.sleep(REST_SECONDS)
 
 
 class LoopPools:
@@ -164,6 +173,18 @@ class LoopPools:
     def __init__(self, *, at_once: bool = False) -> None:
         self._at_once = at_once
         self._pools: dict[PooledFunction[..., Any], FunctionPool | DirectPool] = {}
+        self._holders = 0
+
+    def hold(self) -> None:
+        """Somebody makes calls in the loop, until `release`."""
+        self._holders += 1
+
+    async def release(self) -> None:
+        """Somebody makes no more calls. Behind the last one the pools end that nobody has opened: calls made them."""
+        self._holders -= 1
+        if self._holders <= 0:
+            unopened = [pooled for pooled, pool in self._pools.items() if pool.users <= 0]
+            await asyncio.gather(*(self._pools.pop(pooled).end() for pooled in unopened))
 
     async def open(self, pooled: PooledFunction[..., Any]) -> None:
         """Make the pool of a function, for one more user of it."""
@@ -216,13 +237,21 @@ def loop_pools(loop: asyncio.AbstractEventLoop, *, at_once: bool = False) -> Loo
 
 
 async def open_pool(fn: Any) -> None:
-    """Make the pool of a function in the event loop that runs, if it is a pooled one."""
-    loop_pools(asyncio.get_running_loop())
-    if isinstance(fn, PooledFunction):
-        await fn.open()
+    """Give the event loop that runs pools, until `close_pool`, and make that of a function, if it is a pooled one."""
+    pools = loop_pools(asyncio.get_running_loop())
+    pools.hold()
+    try:
+        if isinstance(fn, PooledFunction):
+            await fn.open()
+    except BaseException:
+        await pools.release()
+        raise
 
 
 async def close_pool(fn: Any) -> None:
     """A function that `open_pool` was called with is needed no more."""
-    if isinstance(fn, PooledFunction):
-        await fn.close()
+    try:
+        if isinstance(fn, PooledFunction):
+            await fn.close()
+    finally:
+        await loop_pools(asyncio.get_running_loop()).release()

@@ -461,8 +461,8 @@ def test_a_plain_function_that_raises_stop_iteration_fails_its_message_at_once()
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("threads", [False, True])
-def test_a_message_that_waits_for_its_next_attempt_is_let_go_with_its_partition(*, threads: bool) -> None:
+@pytest.mark.parametrize("how", ["raises", "raises in a thread", "is too late"])
+def test_a_message_that_waits_for_its_next_attempt_is_let_go_with_its_partition(how: str) -> None:
     tries: list[int] = []
 
     def refuse(number: int) -> int:
@@ -472,11 +472,19 @@ def test_a_message_that_waits_for_its_next_attempt_is_let_go_with_its_partition(
     async def refuse_later(number: int) -> int:
         return refuse(number)
 
+    async def hang(number: int) -> None:
+        tries.append(number)
+        await for_ever(number)
+
     async def main() -> None:
         hour = timedelta(hours=1)
         retry = Retry(attempts=2, delay=hour, max_delay=hour)
-        given: dict[str, Any] = {"fn": refuse, "threads": True} if threads else {"fn": refuse_later}
-        async with KeyedExecutor[int, int](**given, retry=retry) as executor:
+        options: dict[str, dict[str, Any]] = {
+            "raises": {"fn": refuse_later},
+            "raises in a thread": {"fn": refuse, "threads": True},
+            "is too late": {"fn": hang, "timeout": timedelta(milliseconds=1)},
+        }
+        async with KeyedExecutor[int, int](**options[how], retry=retry) as executor:
             await submit_all(executor, 1, key="k")
             while not tries or executor._running:
                 await asyncio.sleep(0.01)

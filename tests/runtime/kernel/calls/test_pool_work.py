@@ -194,7 +194,7 @@ def test_what_cannot_be_opened_ends_the_run_before_its_first_message(tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_driver_and_an_executor_use_processes_too() -> None:
+def test_a_driver_and_an_executor_use_processes_too(tmp_path: Path) -> None:
     before = children()
     with PipelineDriver(asking(in_processes(asked, processes=3))) as driver:
         driver.send("in", "a")
@@ -203,6 +203,10 @@ def test_a_driver_and_an_executor_use_processes_too() -> None:
         assert [message.value for message in driver.read("out")][::2] == ["a", "b"]
         assert len(children() - before) == 1
     assert children() == before
+    owner = Opened(tmp_path / "log")
+    with PipelineDriver(asking(in_processes(owner.ask, processes=2))) as driver:
+        driver.send("in", "a")
+    assert [word for word in owner.log.read_text().split() if word.isalpha()] == ["open", "close"]
 
     async def main() -> list[Any]:
         got = list[Any]()
