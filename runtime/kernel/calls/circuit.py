@@ -32,6 +32,11 @@ class Circuit:
         """Whether calls are left off, but for one that tries."""
         return self._open_until > -math.inf
 
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for the end of a rest."""
+        return sum(not ready.done() for ready in self._waiting)
+
     async def rested(self) -> None:
         """Wait until a call may pass, as far as is known: while the circuit is closed, or to try."""
         loop = asyncio.get_running_loop()

@@ -175,6 +175,15 @@ class PoolDoor(Door):
         places = self._places()
         return super().room if places is None else min(super().room, max(0, 2 * places.size - places.wanted))
 
+    @property
+    def holds(self) -> bool:
+        """Whether calls wait for what others share, or none may be submitted because of that. To wait for the pool is
+        no such thing: it may never end."""
+        if self._known is None or self._known.taken < self._known.size:
+            return super().holds
+        limited = self._admission is not None and self._admission.waiting > 0
+        return limited or (self._circuit is not None and self._circuit.waiting > 0)
+
     def expect(self) -> None:
         """A call will come: one that is submitted, or is to be made again."""
         super().expect()

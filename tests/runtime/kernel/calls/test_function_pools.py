@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import Limit, NoProgressError, Pipeline, PooledFunction, Retry, in_threads, skip
+from fluvial.dsl import Breaker, Limit, NoProgressError, Pipeline, PooledFunction, Retry, in_threads, skip
 from fluvial.dsl.operators import AsyncCall
 from fluvial.runtime import KeyedExecutor, Settings, run
 from fluvial.runtime.kernel.calls.admission import Admission
 from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.call import Call
 from fluvial.runtime.kernel.calls.cancellation import CallLoop
+from fluvial.runtime.kernel.calls.circuit import Circuit
 from fluvial.runtime.kernel.calls.door import PoolDoor
 from fluvial.runtime.kernel.calls.function_pools import DirectPool, FunctionPool, PoolPlaces, loop_pools
 from fluvial.runtime.systems import MemorySystem
@@ -304,6 +305,36 @@ def test_few_messages_are_taken_for_calls_that_would_wait() -> None:
         return rooms
 
     assert in_loop(main()) == [4, 3, 2, 1, 2]
+
+
+@pytest.mark.parametrize("rests", [False, True])
+def test_calls_that_wait_for_a_thread_are_not_held_up_by_what_others_share(*, rests: bool) -> None:
+    """So the run stalls where no thread comes back."""
+    slow, hour = Slow(), timedelta(hours=1)
+
+    def fails(value: int) -> list[int]:
+        slow(value)
+        raise OSError("no answer")
+
+    async def main() -> list[bool]:
+        pooled, ended = in_threads(fails, threads=1), list[Call]()
+        admission, circuit = Admission(Limit("few", calls=1, per=hour)), Circuit(Breaker("out", failures=1, rest=hour))
+        door = PoolDoor(pooled, None, circuit) if rests else PoolDoor(pooled, admission)
+        call = AsyncCall(fn=pooled, max_in_flight=9, order="none", timeout=60_000, retry=None)
+        pool = CallPool(Operator(), call, ended.append, door=door)
+        for value in range(2):
+            pool.submit(Call(None, value, None))
+        await until(lambda: slow.running == 1)
+        if rests:
+            circuit.leave(OSError(), tried=False)  # of another operator
+        held = [pool.held_up]
+        slow.go_on.release()
+        await until(lambda: admission.waiting + circuit.waiting == 1)
+        held.append(pool.held_up)
+        pool.cancel()
+        return held
+
+    assert in_loop(main()) == [False, True]
 
 
 @pytest.mark.slow
