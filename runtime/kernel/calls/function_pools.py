@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -10,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ....dsl.pooled_function import PooledFunction, give_pools, pools_of
+from ...process.machine import THIS_MACHINE
 from .pool_work import PoolWork, ProcessWork, ThreadWork
 from .threads import CallThreads
 
@@ -162,9 +162,9 @@ class DirectPool:
         self._work.kill()
 
     def _wait(self) -> None:
-        until = time.monotonic() + CLOSE_SECONDS  # not by the loop: its time stands still
-        while not self._work.ended() and time.monotonic() < until:
-            time.sleep(REST_SECONDS)
+        until = THIS_MACHINE.clock() + CLOSE_SECONDS  # not by the loop: its time stands still
+        while not self._work.ended() and THIS_MACHINE.clock() < until:
+            THIS_MACHINE.sleep(REST_SECONDS)
 
 
 class LoopPools:
