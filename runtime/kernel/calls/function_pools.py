@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ....dsl.pooled_function import PooledFunction, give_pools, pools_of
-from ...process.machine import THIS_MACHINE
+from ...process.machine import THIS_MACHINE, Machine
 from .pool_work import PoolWork, ProcessWork, ThreadWork
 from .threads import CallThreads
 
@@ -141,9 +141,10 @@ def _retrieve(task: "asyncio.Task[None]") -> None:
 class DirectPool:
     """Makes calls at once, one at a time: under virtual time, which stands still meanwhile."""
 
-    def __init__(self, work: PoolWork) -> None:
+    def __init__(self, work: PoolWork, machine: Machine = THIS_MACHINE) -> None:
         self.users = 0
         self._work = work
+        self._machine = machine
 
     async def open(self) -> None:
         """Make ready what one call needs."""
@@ -162,9 +163,9 @@ class DirectPool:
         self._work.kill()
 
     def _wait(self) -> None:
-        until = THIS_MACHINE.clock() + CLOSE_SECONDS  # not by the loop: its time stands still
-        while not self._work.ended() and THIS_MACHINE.clock() < until:
-            THIS_MACHINE.sleep(REST_SECONDS)
+        until = self._machine.clock() + CLOSE_SECONDS  # not by the loop: its time stands still
+        while not self._work.ended() and self._machine.clock() < until:
+            self._machine.sleep(REST_SECONDS)
 
 
 class LoopPools:
