@@ -136,7 +136,7 @@ def test_a_process_starts_none_as_it_loads_the_script() -> None:
         function_server._serving.clear()
     assert "in_processes starts processes as the script is loaded in one of them" in str(error)
     assert 'under if __name__ == "__main__":' in str(error)
-    assert children() == before
+    assert children() <= before
 
 
 @pytest.mark.slow
@@ -163,7 +163,7 @@ def test_a_death_fails_its_call_alone_and_a_process_that_was_killed_is_replaced(
     before = children()
     answers = in_loop(main())
     assert [what for what, _ in answers] == ["tea"] * 6
-    assert children() == before
+    assert children() <= before
 
 
 @pytest.mark.slow
@@ -173,7 +173,7 @@ def test_a_run_goes_on_behind_what_hangs_dies_and_cannot_travel() -> None:
     pipeline = asking(fn, timeout=timedelta(seconds=3), order="input")
     report = run(pipeline, system=fed(*values), until="end")
     assert (report.written, report.failed) == ({"out": 8}, {"ask": 6})  # two for each message
-    assert children() == before
+    assert children() <= before
 
 
 @pytest.mark.slow
@@ -190,7 +190,7 @@ def test_what_cannot_be_opened_ends_the_run_before_its_first_message(tmp_path: P
     pipeline = asking(in_processes(Opened(tmp_path / "log", fails=True).ask, processes=2))
     error = error_of(lambda: run(pipeline, system=fed("a"), until="end"), SystemProblem)
     assert "in_processes(ask) cannot be opened: ConnectionError: nobody is there" in str(error)
-    assert children() == before
+    assert children() <= before
 
 
 @pytest.mark.slow
@@ -202,7 +202,7 @@ def test_a_driver_and_an_executor_use_processes_too(tmp_path: Path) -> None:
         driver.send("in", "b")
         assert [message.value for message in driver.read("out")][::2] == ["a", "b"]
         assert len(children() - before) == 1
-    assert children() == before
+    assert children() <= before
     owner = Opened(tmp_path / "log")
     with PipelineDriver(asking(in_processes(owner.ask, processes=2))) as driver:
         driver.send("in", "a")
@@ -217,7 +217,7 @@ def test_a_driver_and_an_executor_use_processes_too(tmp_path: Path) -> None:
         return got
 
     assert asyncio.run(main()) == ["a", "b"]
-    assert children() == before
+    assert children() <= before
 
 
 def test_a_function_is_pickled_where_it_is_written() -> None:
