@@ -112,10 +112,11 @@ def fill(system: System, made: dict[str, list[dict[str, Any]]], partitions: int 
         for one in messages:
             key = f"{one['member']}".encode()
             parts[partition_for(key, partitions)].append((key, msgspec.json.encode(one), 0, ()))
-        writing = system.producer().begin()
-        for number, records in enumerate(parts):
-            writing.append(name, number, records)
-        writing.commit()
+        with closing(system.producer()) as producer:
+            writing = producer.begin()
+            for number, records in enumerate(parts):
+                writing.append(name, number, records)
+            writing.commit()
 
 
 # By hand.
