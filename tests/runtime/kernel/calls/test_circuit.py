@@ -111,7 +111,7 @@ async def _fail(circuit: Circuit, times: int) -> None:
 
 
 def test_a_call_that_is_given_up_lets_another_try() -> None:
-    circuit = Circuit(Breaker("service", failures=1, rest=timedelta(milliseconds=1)))
+    circuit = Circuit(Breaker("service", failures=1, rest=timedelta(milliseconds=300)))
 
     async def main() -> None:
         await _fail(circuit, 1)

@@ -38,6 +38,9 @@ def threads_of_calls() -> list[str]:
     return [one.name for one in threading.enumerate() if one.name.startswith("fluvial-call")]
 
 
+SECOND = timedelta(seconds=1)
+
+
 class Slow:
     """A function that returns when it is told to, and counts how many of its calls run at once."""
 
@@ -347,15 +350,16 @@ def test_a_run_whose_threads_are_all_taken_for_good_says_that_nothing_moves() ->
 
     pipeline = Pipeline("stuck", on_error=skip())
     pooled = in_threads(stuck, threads=1)
-    pipeline.stream("in", value=str).async_flat_map(pooled, id="call", timeout=timedelta(milliseconds=1)).send_to("out")
+    pipeline.stream("in", value=str).async_flat_map(pooled, id="call", timeout=0.05 * SECOND).send_to("out")
     streams = MemorySystem()
     streams.admin().create("in", 1)
     writing = streams.producer().begin()
-    writing.append("in", 0, [(None, b"a", 1, ()), (None, b"b", 1, ())])
+    # Many, as a call that is given up before its thread begins leaves its place.
+    writing.append("in", 0, [(None, b"%d" % number, 1, ()) for number in range(50)])
     writing.commit()
     try:
         with pytest.raises(NoProgressError):
-            run(pipeline, system=streams, settings=Settings(stall_timeout=timedelta(seconds=0.5)), until="end")
+            run(pipeline, system=streams, settings=Settings(stall_timeout=SECOND), until="end")
     finally:
         go_on.set()
 
