@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from inspect import isawaitable
+from io import TextIOWrapper
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from types import ModuleType
@@ -75,8 +76,9 @@ def serve(connection: Connection, parent: int) -> None:
     """Make calls until the process `parent` wants no more, or has ended."""
     _serving.set()
     _leave_signals()
-    for stream in filter(None, (sys.stdout, sys.stderr)):  # either may be closed
-        stream.reconfigure(line_buffering=True)  # it may be killed at any time
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # none where it is closed
+            stream.reconfigure(line_buffering=True)  # it may be killed at any time
     calls: SimpleQueue[bytes] = SimpleQueue()
     try:
         setup = pickle.loads(connection.recv_bytes())
