@@ -89,7 +89,7 @@ class LocalTask:
         self.busy_seconds = 0.0
         """The time in which it processed messages, which the container updates."""
         self._commits = 0
-        self._resumed = self._waited = self._rang = False
+        self._resumed = self._waited = self._clock_fired = False
         moved = checkpoint.owner is not None and checkpoint.owner[0] == run.id
         self._owner = checkpoint.owner if moved else None
         self.holds = TaskHolds(run.plan, checkpoint.holds, queues)
@@ -131,11 +131,11 @@ class LocalTask:
     def set_clock(self, now: int, unread: Collection[str] | None) -> None:
         """Set the clock to `now`, in ms since epoch. `unread` are the inputs that have messages which were not read
         yet; None if that is unknown."""
-        if self._work.paused or self._work.excludes or self._rang:
+        if self._work.paused or self._work.excludes or self._clock_fired:
             return  # messages that have waited have their turn before something fires again
         queued = (queue.name for queue in self.queues if not queue.empty)
         self._work.set_clock(now, None if unread is None else {*unread, *queued})
-        self._rang = self._work.excludes
+        self._clock_fired = self._work.excludes
 
     def step(self, most: int = SLICE) -> bool:
         """Process queued messages of the inputs that come first, in turns, at most so many of each, and fewer once a
@@ -153,7 +153,7 @@ class LocalTask:
             if not self._work.paused:  # else more calls are to come
                 self.drain()
             return moved or not waited
-        moved, self._rang = moved or waited or self._rang, False
+        moved, self._clock_fired = moved or waited or self._clock_fired, False
         self.queues.end_bootstraps()
         self._wake_growths()
         self._work.check()

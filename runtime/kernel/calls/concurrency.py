@@ -2,9 +2,9 @@
 
 import asyncio
 import math
-from collections import deque
 
 from ....dsl.operators.calls import Adaptive
+from .places import CallPlaces
 
 PROBE_SECONDS = 5.0
 """After so long it is measured anew how long the service takes where no call waits in it."""
@@ -84,22 +84,16 @@ class Concurrency:
 
     def __init__(self, adaptive: Adaptive, most: int) -> None:
         self.window = ServiceWindow(adaptive.least, most)
-        self.running = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._places = CallPlaces(lambda: int(self.window.size))
+
+    @property
+    def running(self) -> int:
+        """How many calls run."""
+        return self._places.taken
 
     async def enter(self) -> None:
         """Wait until one more call may run."""
-        if self.running < int(self.window.size) and not self._waiting:
-            self.running += 1
-            return
-        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(ready)
-        try:
-            await ready
-        except asyncio.CancelledError:
-            if ready.done() and not ready.cancelled():
-                self.give_up()
-            raise
+        await self._places.enter()
 
     def begin(self) -> float:
         """A call that has entered begins now: the time."""
@@ -114,14 +108,8 @@ class Concurrency:
 
     def give_up(self) -> None:
         """A call that has entered does not run any more."""
-        self.running -= 1
-        while self._waiting and self.running < int(self.window.size):
-            ready = self._waiting.popleft()
-            if not ready.done():
-                self.running += 1
-                ready.set_result(None)
+        self._places.leave()
 
     def close(self) -> None:
         """No call comes or goes on."""
-        self._waiting.clear()
-        self.running = 0
+        self._places.clear()

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -10,6 +9,7 @@ from typing import Any
 
 from ....dsl.pooled_function import PooledFunction, give_pools, pools_of
 from ...process.machine import THIS_MACHINE, Machine
+from .places import CallPlaces
 from .pool_work import PoolWork, ProcessWork, ThreadWork
 from .threads import CallThreads
 
@@ -20,45 +20,20 @@ REST_SECONDS = 0.002
 _log = logging.getLogger(__name__)
 
 
-class PoolPlaces:
-    """The places of a pool: at most `size` calls are begun at a time, the others wait, first come, first served."""
+class PoolPlaces(CallPlaces):
+    """The places of a pool, of which there are `size`. Taken are those of calls that run, also of those that were given
+    up and have not returned, and those that are kept for calls which are about to begin."""
 
     def __init__(self, size: int) -> None:
+        super().__init__(lambda: size)
         self.size = size
-        self.taken = 0
-        """Calls that run, also those that were given up and have not returned, and places that are kept for calls which
-        are about to begin."""
         self.expected = 0
         """Calls of doors that were submitted and have not begun."""
-        self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
     def wanted(self) -> int:
         """How many places are taken, or will be."""
         return self.taken + self.expected
-
-    async def enter(self) -> None:
-        """Wait for a place, which `leave` gives back."""
-        if self.taken < self.size and not self._waiting:
-            self.taken += 1
-            return
-        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(ready)
-        try:
-            await ready
-        except asyncio.CancelledError:
-            if ready.done() and not ready.cancelled():
-                self.leave()
-            raise
-
-    def leave(self) -> None:
-        """Give a place back, to the call that has waited longest."""
-        self.taken -= 1
-        while self._waiting and self.taken < self.size:
-            ready = self._waiting.popleft()
-            if not ready.done():
-                self.taken += 1
-                ready.set_result(None)
 
 
 class FunctionPool:

@@ -132,9 +132,8 @@ class WatermarkGraph:
         }
         self._steps = [(moves[node.kind], index, node) for index, node in enumerate(nodes) if node.kind != "stream"]
         self._holding = {node.owner: index for index, node in enumerate(nodes) if node.kind == "in-flight"}
-        self._steps_behind = {
-            index: [step for step in self._steps if step[1] in behind(nodes, index)] for index in self._holding.values()
-        }
+        reached = {index: behind(nodes, index) for index in self._holding.values()}
+        self._steps_behind = {index: [step for step in self._steps if step[1] in reached[index]] for index in reached}
         self.front = front_of(nodes)
         self._front_steps = [step for step in self._steps if step[1] in self.front]
 
@@ -329,7 +328,7 @@ class WatermarkGraph:
         """Let an operator fire up to a watermark, or go on with that."""
         node = self.nodes[index]
         self.fires[0] = node.owner
-        # The firing of another one may have led here: what that emits yet is emitted by time, too.
+        # It may be called within the firing of another operator, which emits by time afterwards, too.
         before, self.by_time[0] = self.by_time[0], True
         self.paused[0] = not self._stateful[node.owner].advance(watermark)
         self.by_time[0] = before

@@ -4,7 +4,7 @@ import asyncio
 import decimal
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from threading import Event, Thread
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from engines.call_loops import in_loop
 from engines.spark_in_process import queries
 from fluvial.dsl import Pipeline, skip
 from fluvial.dsl.errors import MessageError
@@ -33,16 +34,6 @@ from fluvial.runtime.testing import PipelineDriver
 NUMBERS = range(6)
 CLEAN = decimal.DefaultContext.prec
 Outcome = tuple[list[int], dict[str, int]]
-
-
-def run_loop(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """The result of a coroutine in a loop that begins and ends with it."""
-    loop = CallLoop()
-    loop.begin()
-    try:
-        return loop.run(work())
-    finally:
-        loop.end()
 
 
 async def cancelled(number: int) -> list[int]:
@@ -203,10 +194,10 @@ def test_a_loop_is_left_with_its_result_or_error_and_cleaned_up() -> None:
         raise KeyError
 
     background: set[Any] = set()
-    assert run_loop(work) == 7
+    assert in_loop(work()) == 7
     assert cleaned == ["beside"]
     with pytest.raises(KeyError):
-        run_loop(wrong)
+        in_loop(wrong())
 
 
 @pytest.mark.filterwarnings("error")
@@ -257,7 +248,7 @@ def test_what_begins_while_a_loop_is_left_is_ended_too() -> None:
         running.add(asyncio.ensure_future(successor(1)))
         await asyncio.sleep(0)
 
-    run_loop(work)
+    in_loop(work())
     assert all(task.done() for task in running)
     assert cleaned == [1, 2, 3]
 
@@ -307,7 +298,7 @@ def test_a_loop_waits_for_calls_in_threads_that_return() -> None:
         loop.run_in_executor(None, done.append, 0)
         go.set()
 
-    run_loop(work)
+    in_loop(work())
     assert sorted(done) == [0, 1]
 
 
@@ -370,7 +361,7 @@ def test_a_call_that_returns_after_its_timeout_is_too_late_for_all_that() -> Non
         return await call_with_timeout(stubborn(), 0.01, AbandonedCalls(1, "call", None))
 
     with pytest.raises(Expired):
-        run_loop(called)
+        in_loop(called())
 
 
 def test_calls_that_cancelled_calls_have_made_end_before_the_loop_rests() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import timedelta
@@ -10,28 +10,18 @@ from typing import Any
 
 import pytest
 
+from engines.call_loops import in_loop
 from fluvial.dsl import Breaker, Limit, NoProgressError, Pipeline, PooledFunction, Retry, in_threads, skip
 from fluvial.dsl.operators import AsyncCall
 from fluvial.runtime import KeyedExecutor, Settings, run
 from fluvial.runtime.kernel.calls.admission import Admission
 from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.call import Call
-from fluvial.runtime.kernel.calls.cancellation import CallLoop
 from fluvial.runtime.kernel.calls.circuit import Circuit
 from fluvial.runtime.kernel.calls.door import PoolDoor
-from fluvial.runtime.kernel.calls.function_pools import DirectPool, FunctionPool, PoolPlaces, loop_pools
+from fluvial.runtime.kernel.calls.function_pools import DirectPool, FunctionPool, loop_pools
 from fluvial.runtime.systems import MemorySystem
 from waiting import wait_until
-
-
-def in_loop(work: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine returns in a loop that has pools."""
-    loop = CallLoop()
-    loop.begin()
-    try:
-        return loop.run(work)
-    finally:
-        loop.end()
 
 
 def threads_of_calls() -> list[str]:
@@ -62,40 +52,6 @@ class Slow:
 async def until(holds: Callable[[], bool]) -> None:
     while not holds():
         await asyncio.sleep(0.001)
-
-
-def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
-    async def main() -> list[int]:
-        places, entered = PoolPlaces(1), list[int]()
-
-        async def enter(number: int) -> None:
-            await places.enter()
-            entered.append(number)
-
-        waiting = [asyncio.ensure_future(enter(number)) for number in range(4)]
-        await asyncio.sleep(0)
-        waiting[1].cancel()
-        for _ in range(3):
-            places.leave()
-            await asyncio.sleep(0)
-        assert places.taken == 0
-        return entered
-
-    assert asyncio.run(main()) == [0, 2, 3]
-
-
-def test_one_who_gives_up_in_the_moment_of_its_turn_lets_the_next_one_in() -> None:
-    async def main() -> int:
-        places = PoolPlaces(1)
-        await places.enter()
-        first, second = (asyncio.ensure_future(places.enter()) for _ in range(2))
-        await asyncio.sleep(0)
-        places.leave()
-        first.cancel()
-        await second
-        return places.taken
-
-    assert asyncio.run(main()) == 1
 
 
 def test_at_most_so_many_calls_run_at_once() -> None:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import pickle
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from datetime import timedelta
 from pathlib import Path
@@ -12,28 +12,18 @@ from typing import Any
 
 import pytest
 
+from engines.call_loops import in_loop
 from explained import assert_explains, error_of
 from faults.pooled_functions import Opened, asked
 from fluvial.dsl import Pipeline, PipelineError, SystemProblem, UsageError, in_processes, resource, skip
 from fluvial.planner import plan
 from fluvial.runtime import KeyedExecutor, run
-from fluvial.runtime.kernel.calls.cancellation import CallLoop
 from fluvial.runtime.kernel.calls.pool_work import ProcessWork
 from fluvial.runtime.preflight.unsupported import limitations
 from fluvial.runtime.process import function_server
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.testing import PipelineDriver
 from waiting import wait_until
-
-
-def in_loop(work: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine returns in a loop that has pools."""
-    loop = CallLoop()
-    loop.begin()
-    try:
-        return loop.run(work)
-    finally:
-        loop.end()
 
 
 def children() -> set[int]:
