@@ -194,6 +194,7 @@ def _prepare(
     silence = settings.heartbeat_timeout if sends else None
     guard = stack.enter_context(join(plan, system, container_id, until, machine, owners, silence))
     stack.enter_context(guard.fences_explained())
+    stack.enter_context(inputs.offsets_explained())
     if guard.membership.done:
         return None
     # At once: to restore state may take longer than others wait for a heartbeat.

@@ -3,8 +3,8 @@ offsets. One that got more partitions has grown: the tasks read them, or the run
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from threading import Thread
 
 from ...dsl.errors import PlanError, SystemProblem
@@ -13,6 +13,7 @@ from ...planner.growths import fits
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..systems.contract import ProducingSystem, StreamDescription, System
+from ..systems.errors import OffsetOutside
 from .other_engine import other_engine_warning
 from .state_compatibility import reset_command
 
@@ -123,15 +124,29 @@ class InputStreamMonitor:
             self._thread = Thread(target=self._fetch, name="fluvial-inputs", daemon=True)
             self._thread.start()
 
+    @contextmanager
+    def offsets_explained(self) -> Iterator[None]:
+        """Where an offset is not in its partition any more because the stream was deleted and created again, raise the
+        error that says so. `check` may hear of it only later."""
+        try:
+            yield
+        except OffsetOutside as error:
+            self._fetch()
+            self._refuse_recreated(self._answer, error)
+            raise
+
     def _fetch(self) -> None:
         self._answer = {}
         with suppress(SystemProblem):  # if the system is out of reach, the consumer raises the error
             self._answer = descriptions_of(self._system, self._descriptions)
 
-    def _compare(self, current: Descriptions) -> None:
+    def _refuse_recreated(self, current: Descriptions, cause: SystemProblem | None = None) -> None:
         for stream, now in current.items():
             if now.id and self.identities.get(stream, now.id) != now.id:
-                raise recreated(self._plan, stream, self._system.url, self._reset, self._engine)
+                raise recreated(self._plan, stream, self._system.url, self._reset, self._engine) from cause
+
+    def _compare(self, current: Descriptions) -> None:
+        self._refuse_recreated(current)
         for stream, now in current.items():
             planned = self._plan.stream(stream).partitions
             if now.partitions <= planned or self._ends:

@@ -58,7 +58,11 @@ def unknown_partition(stream: str, partition: int, count: int, where: str) -> Sy
     return SystemProblem(explain(wrong, f"0 to {count - 1}", "correct the number", at=where))
 
 
-def offset_outside(stream: str, partition: int, offset: int, start: int, end: int, where: str) -> SystemProblem:
+class OffsetOutside(SystemProblem):
+    """A partition does not have the offset from which it is to be read."""
+
+
+def offset_outside(stream: str, partition: int, offset: int, start: int, end: int, where: str) -> OffsetOutside:
     """Records that a run goes on with are gone: removed by retention, or the stream was made anew."""
     wrong = f"offset {offset} lies outside partition {partition} of stream {stream!r}"
     remedy = (
@@ -66,7 +70,7 @@ def offset_outside(stream: str, partition: int, offset: int, start: int, end: in
         f"fluvial reset PIPELINE --stream {stream} on Kafka, --all elsewhere; "
         "if its records were removed too soon, keep them longer"
     )
-    return SystemProblem(explain(wrong, f"{start} to {end}", remedy, at=where))
+    return OffsetOutside(explain(wrong, f"{start} to {end}", remedy, at=where))
 
 
 def already_claimed(pipeline: str, container: str, where: str, holder: str) -> SystemProblem:

@@ -21,6 +21,7 @@ from fluvial.runtime.preflight import input_streams
 from fluvial.runtime.preflight.input_streams import InputStreamMonitor
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import StreamDescription
+from fluvial.runtime.systems.errors import OffsetOutside, offset_outside
 from generators.counters import Counter
 
 
@@ -200,6 +201,20 @@ def test_a_stream_that_is_made_anew_while_it_is_read_ends_the_run() -> None:
     remake(system, "in")
     with pytest.raises(SystemProblem, match="the stream 'in' of memory: is not the one"):
         look(watch)
+
+
+def test_an_offset_that_a_new_stream_does_not_have_is_told_as_that() -> None:
+    system = ProducingSystem()
+    add(system, "a", "b")
+    watch = watching(system)
+    gone = offset_outside("in", 0, 2, 0, 1, "memory:")
+    with pytest.raises(OffsetOutside, match="offset 2 lies outside"), watch.offsets_explained():
+        raise gone
+    remake(system, "in")
+    told = pytest.raises(SystemProblem, match="the stream 'in' of memory: is not the one")
+    with told as raised, watch.offsets_explained():
+        raise gone
+    assert raised.value.__cause__ is gone
 
 
 def test_a_stream_that_is_away_or_a_system_that_is_says_nothing() -> None:

@@ -135,6 +135,31 @@ def test_a_long_firing_leaves_others_their_turn(stack: ExitStack) -> None:
     assert task.metrics().written == {"out": keys}
 
 
+class Ticking(StreamTask[Any, str, str]):
+    """Tells that its time has come."""
+
+    def process(self, envelope: Envelope[Any, str], collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        """Nothing is sent."""
+
+    def window(self, collector: Collector[str], coordinator: TaskCoordinator) -> None:
+        del coordinator
+        collector.send("window")
+
+
+@pytest.mark.parametrize("unread", [None, {"in"}])
+def test_times_of_the_clock_fire_once(stack: ExitStack, unread: set[str] | None) -> None:
+    pipeline, system = Pipeline("p"), MemorySystem()
+    ticking = pipeline.task(Ticking, pipeline.stream("in", value=str), id="x", window=timedelta(seconds=1))
+    ticking.send_to("out", value=str)
+    write(system, {"in": [[]]})
+    (task,) = local_run(pipeline, system, stack).tasks
+    for now in (0, 1_000, 1_999, 2_000):
+        task.set_clock(now, unread)
+        queue(task, now)
+        task.step()
+    assert task.metrics().written == {"out": 2}
+
+
 class Stopping(StreamTask[Any, str, str]):
     """Votes for the end of the run where a message says so, and sends nothing."""
 
