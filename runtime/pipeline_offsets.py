@@ -15,6 +15,7 @@ from .launch import EngineName
 from .local.checkpoints.border_compatibility import holds_unread_messages
 from .local.checkpoints.checkpoint import Checkpoints, checkpoints_in
 from .local.checkpoints.migration import read_before
+from .local.coordination.exclusion import begin_anew
 from .local.grown_plan import plan_with_growth
 from .local.input_offsets import (
     InputOffset,
@@ -219,6 +220,7 @@ def _set(
         stored = checkpoints_in(streams, plan.name)
         changes, changed = changes_of(plan, streams, used, stored, wanted(plan, streams, used, stored))
         if changed and not dry_run:
+            begin_anew(plan.name, streams)
             write_offsets(plan, streams, used, changed)
     return SetOffsets(tuple(changes), tuple(notes_on(plan, changes)))
 

@@ -14,6 +14,7 @@ from ..planner.plan import Plan
 from ..planner.planner import plan_on
 from ..planner.settings import Settings
 from .launch import EngineName
+from .local.coordination.exclusion import begin_anew
 from .local.grown_plan import plan_with_growth
 from .preflight.requirements import check_requirements
 from .reset_step import ResetStep
@@ -80,8 +81,11 @@ def reset(
         planned = plan_on(pipeline, existing, settings)
     steps_of = _steps(engine, inputs, keep_offsets) if to is None else _starting(engine, to, existing)
     with steps_of(planned, streams, settings, states) as steps:
-        for step in [] if dry_run else steps:
-            step.remove()
+        if steps and not dry_run:
+            if engine == "local":
+                begin_anew(planned.name, streams)
+            for step in steps:
+                step.remove()
         return steps
 
 

@@ -106,6 +106,11 @@ class Coordinator:
         autosizer has decided, or that a run is to drain."""
         self._append([record])
 
+    def write_assignment(self, assignment: Assignment) -> None:
+        """Write an assignment on a system with claims, of which the caller holds those of all containers, and the one
+        to decide."""
+        self._append([assignment], alone=True)
+
     def ask(self, process: str, seconds: float) -> Presence | None:
         """Ask whether any container is alive. Returns the first answer, None if none comes within `seconds`."""
         return next(self.answers(process, seconds), None)

@@ -75,6 +75,14 @@ def test_the_last_assignment_and_the_last_presence_of_each_container_count(coord
     assert coordinator.read()[0].assignment == SECOND
 
 
+def test_who_holds_all_claims_writes_an_assignment_in_place_of_all_records() -> None:
+    coordinator = Coordinator(MemorySystem(), "p")
+    decide(coordinator, FIRST)
+    coordinator.write(presence(0, "done"))
+    coordinator.write_assignment(SECOND)
+    assert coordinator.read()[0] == CoordinatorState(SECOND)
+
+
 def test_an_assignment_that_stands_already_is_not_written_again(coordinator: Coordinator) -> None:
     decide(coordinator, FIRST)
     before = coordinator.read()

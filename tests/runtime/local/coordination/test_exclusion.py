@@ -13,7 +13,8 @@ from engines.sending import ProducingSystem
 from engines.targets import write
 from fluvial.dsl import Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Plan, plan
-from fluvial.runtime.local.coordination.exclusion import no_containers
+from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
+from fluvial.runtime.local.coordination.exclusion import begin_anew, no_containers
 from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, join
 from fluvial.runtime.systems import LogSystem, System
 
@@ -99,3 +100,27 @@ def test_claims_tell_of_containers_on_a_log(tmp_path: Path) -> None:
     taken = join(made, system, ContainerId(1, 2), "stopped", hasty())
     with no_containers("p", system), pytest.raises(SystemProblem), taken:
         raise AssertionError
+
+
+def test_containers_that_are_done_on_a_log_begin_another_run_once_something_has_changed(tmp_path: Path) -> None:
+    system = LogSystem(tmp_path, fsync=False)
+    with no_containers("p", system):
+        begin_anew("p", system)
+    assert system.admin().partitions("p-coordinator") is None
+    made = planned(system)
+    Coordinator(system, "p")
+    with no_containers("p", system):
+        begin_anew("p", system)
+    with join(made, system, ContainerId(0, 2), "end") as place:
+        before = place.membership
+    with no_containers("p", system):
+        pass
+    assert run_of(made, system) == before.run
+    with no_containers("p", system):
+        begin_anew("p", system)
+    assert run_of(made, system) != before.run
+
+
+def run_of(made: Plan, system: System) -> str:
+    with join(made, system, ContainerId(0, 2), "end") as place:
+        return place.membership.run

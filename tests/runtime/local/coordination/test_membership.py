@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from engines.targets import contents, write
 from explained import assert_explains, error_of
 from fluvial.dsl import NoProgressError, Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Settings
-from fluvial.runtime import Progress, Report
+from fluvial.runtime import Progress, Report, reset, set_offsets
 from fluvial.runtime.launch import checked_plan, run_container
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, begin_run, join, transactional_id
@@ -145,6 +146,23 @@ def test_a_pipeline_whose_checkpoints_are_gone_is_run_again(log: LogSystem, stac
     with closing(log.producer()) as producer:
         producer.begin().commit("p", dict.fromkeys(log.admin().checkpoints("p"), b""))
     assert not take(log, stack, 0, 2).membership.done
+
+
+def _reset_to(*given: Any, **options: Any) -> object:
+    made, inputs = given
+    return reset(made, to=inputs, **options)
+
+
+@pytest.mark.parametrize("change", [set_offsets, _reset_to], ids=["offsets that are set", "a reset to the start"])
+def test_a_pipeline_that_is_to_read_again_is_run_again(
+    log: LogSystem, stack: ExitStack, change: Callable[..., object]
+) -> None:
+    run_both(log)
+    change(pipeline(), {"in": "earliest"}, system=log, dry_run=True)
+    with ExitStack() as brief:
+        assert take(log, brief, 0, 2).membership.done
+    change(pipeline(), {"in": "earliest"}, system=log)
+    assert not any(take(log, stack, number, 2).membership.done for number in range(2))
 
 
 @pytest.mark.slow
