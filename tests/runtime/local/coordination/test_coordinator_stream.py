@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ from fluvial.runtime.local.coordination.assignments import (
     record_of,
 )
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator, MembershipMonitor, claimed
-from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.systems import LogSystem, MemorySystem
 
 FIRST = Assignment(generation=1, containers=2, tasks={"in/0": 0, "in/1": 1}, run="one", until="end")
 SECOND = Assignment(generation=2, containers=1, tasks={"in/0": 0, "in/1": 0}, run="two", until="end")
@@ -75,8 +76,8 @@ def test_the_last_assignment_and_the_last_presence_of_each_container_count(coord
     assert coordinator.read()[0].assignment == SECOND
 
 
-def test_who_holds_all_claims_writes_an_assignment_in_place_of_all_records() -> None:
-    coordinator = Coordinator(MemorySystem(), "p")
+def test_who_holds_all_claims_writes_an_assignment_in_place_of_all_records(tmp_path: Path) -> None:
+    coordinator = Coordinator(LogSystem(tmp_path, fsync=False), "p")
     decide(coordinator, FIRST)
     coordinator.write(presence(0, "done"))
     coordinator.write_assignment(SECOND)
