@@ -14,7 +14,7 @@ from ..systems.contract import Consumer, RecordBatch, StreamPartition
 from .background_work import Steps, run_steps, run_steps_in_threads
 from .commit.contract import Commits
 from .container_inputs import ContainerInputs
-from .coordination.membership import PlaceGuard
+from .coordination.membership import CHECK_SECONDS, PlaceGuard
 from .coordination.wait_messages import WaitReporter
 from .handover.task_moves import TaskMoves
 from .input_growth import InputGrowth
@@ -32,8 +32,6 @@ BUSY_SECONDS = 0.001
 """Pause of a container that waits for asynchronous calls."""
 QUIET_SECONDS = 0.05
 """A container that runs to an end and has received no records for so long has read its inputs to the end."""
-CHECK_SECONDS = 1.0
-"""Seconds between two checks that no other process has replaced this container."""
 TRIM_SECONDS = 60.0
 """Seconds between two trims of intermediate streams."""
 
@@ -357,13 +355,14 @@ class Container:
         patience = self._settings.stop_timeout.total_seconds()
         until = self._clock() + patience
         while any(task.view.busy for task in self._tasks):
-            for task in self._tasks:
-                task.drain()
+            moved = [task.drain() for task in self._tasks]
             if self._stop() and self._clock() > until:
                 _log.warning("calls that were in flight for %g s after the request to stop are abandoned", patience)
                 self.commit_ready()
                 return
-            await asyncio.sleep(0)
+            await run_steps_in_threads(self._check_place(self._clock()), self._calling)
+            self._reporter.running(self._tasks)
+            await asyncio.sleep(0 if any(moved) else BUSY_SECONDS)
         run_steps(self._commit(self._tasks))
 
     def _supervise(self, moved: bool) -> Steps[None]:
@@ -381,13 +380,18 @@ class Container:
         if self._ends is None and self._guard is not None and (ends := self._guard.drain_ends) is not None:
             self._drain_to(ends)
         if now >= self._next_check:
-            self._next_check = now + CHECK_SECONDS
             if self._inputs is not None:
                 self._inputs.check()
+            yield from self._check_place(now)
+            self._wait_reporter.report(now, self._worked_at)
+        self._reporter.running(self._tasks)
+
+    def _check_place(self, now: float) -> Steps[None]:
+        """Check now and then that no other process has replaced this container, and answer those who ask for it."""
+        if now >= self._next_check:
+            self._next_check = now + CHECK_SECONDS
             if self._guard is not None:
                 yield self._guard.check
-                self._wait_reporter.report(now, self._worked_at)
-        self._reporter.running(self._tasks)
 
     def report(self) -> Report:
         """The report of the run so far."""

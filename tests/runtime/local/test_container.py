@@ -23,10 +23,12 @@ from fluvial.dsl import (
     TaskCoordinator,
     Timer,
 )
-from fluvial.dsl.errors import NoProgressError
+from fluvial.dsl.errors import NoProgressError, TakenOver
 from fluvial.runtime.local.background_work import Steps
 from fluvial.runtime.local.commit.contract import Commits, Committed, TaskCommit
+from fluvial.runtime.local.coordination.membership import Membership, PlaceGuard
 from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.testing.virtual_clock import VirtualLoop
 
 WORDS = [(None, b"a", 1, ()), (None, b"b", 2, ())]
 
@@ -185,6 +187,65 @@ def test_calls_that_do_not_end_in_time_are_abandoned_and_made_again_by_the_next_
 
     asyncio.run(main())
     assert f"in flight for {seconds} s after the request to stop are abandoned" in caplog.text
+
+
+class Replaced(PlaceGuard):
+    """A place that another process has taken once it `is_over`."""
+
+    is_over = False
+
+    def __init__(self) -> None:
+        super().__init__(Membership(0, 1, 1, "run", frozenset(), None, "p-1-0"))
+
+    def check(self, interval: float = 0.0) -> None:
+        del interval
+        if self.is_over:
+            raise TakenOver("another process has replaced this container")
+
+
+def test_a_container_that_waits_for_calls_at_its_end_notices_that_it_was_replaced(stack: ExitStack) -> None:
+    async def main() -> None:
+        pipeline, calls = called(system := MemorySystem(), **{"in": [WORDS[:1]]})
+        guard, hour = Replaced(), timedelta(hours=1)
+        run = local_run(
+            pipeline, system, stack, stop=lambda: bool(calls.began), guard=guard, stop_timeout=hour, stall_timeout=hour
+        )
+        running = asyncio.create_task(run.container.run())
+        await loops()
+        guard.is_over, run.clock.now = True, 2
+        try:
+            with pytest.raises(TakenOver):
+                await asyncio.wait_for(asyncio.shield(running), 30)
+        finally:
+            calls.gate.set()
+        assert contents(system, "out") == []
+
+    asyncio.run(main())
+
+
+def test_a_container_that_waits_for_calls_at_its_end_rests_meanwhile(stack: ExitStack) -> None:
+    asked, loop = list[int](), VirtualLoop()
+
+    async def main() -> None:
+        pipeline, calls = called(system := MemorySystem(), **{"in": [WORDS[:1]]})
+
+        def stop() -> bool:
+            asked.append(1)
+            assert len(asked) < 100  # or no timer would ever be due
+            return bool(calls.began)
+
+        run = local_run(pipeline, system, stack, stop=stop)
+        running = asyncio.create_task(run.container.run())
+        await loop.quiet()
+        assert (calls.began, running.done()) == (["a"], False)
+        calls.gate.set()
+        while not running.done():
+            await loop.quiet()
+            loop.jump()
+        assert (await running).written == {"out": 1}
+
+    loop.run_until_complete(main())
+    loop.close()
 
 
 def test_calls_go_on_between_the_slices_of_two_tasks_that_take_long(stack: ExitStack) -> None:

@@ -53,11 +53,12 @@ def local_run(
     stop: Callable[[], bool] = lambda: False,
     commits_as: Callable[[Commits], Commits] = lambda commits: commits,
     ends_by_drain: bool = False,
+    guard: PlaceGuard | None = None,
     **settings: Any,
 ) -> LocalRun:
     """A container that owns all tasks of a pipeline and has been started; `stack` closes what it opens. `stop` says
     whether it was asked to stop, and `commits_as` may put something before its commits. One that `ends_by_drain`
-    is until it is stopped."""
+    is until it is stopped. Its place is kept by the `guard`, if there is one."""
     chosen, admin, clock = Settings(**settings), system.admin(), HandClock()
     plan = checked_plan(pipeline, system, chosen)
     for stream in plan.streams:
@@ -71,6 +72,6 @@ def local_run(
     stack.callback(consumer.close)
     machine = replace(THIS_MACHINE, clock=clock, wall=lambda: round(1000 * clock.now))
     reporter = ProgressReporter(plan, EndOffsets(admin), None)
-    container = Container(plan, tasks, consumer, commits, chosen, None, stop, reporter, None, machine)
+    container = Container(plan, tasks, consumer, commits, chosen, None, stop, reporter, guard, machine)
     container.start()
     return LocalRun(tasks, container, clock)
