@@ -22,7 +22,7 @@ from ..kernel.calls.threads import CallThreads
 from .key_lines import KeyLines
 from .options import checked_options, grace_seconds
 from .partition_progress import PartitionProgress
-from .submission import Entry, Submission
+from .submission import Entry, Submission, named, told
 from .thread_calls import call_in_thread
 from .watchers import Watchers
 
@@ -374,10 +374,9 @@ class KeyedExecutor(Generic[T, R]):
         self._watchers.look()
 
     def _fail(self, what: Submission[Any], part: str, error: BaseException) -> None:
-        place = "" if what.partition is None else f", offset {what.offset} of partition {what.partition!r}"
-        wrong = f"KeyedExecutor: {part} failed for key {what.key!r}{place}: {type(error).__name__}: {error}"
+        wrong = f"KeyedExecutor: {part} failed for {named(what)}: {told(error)}"
         remedy = "correct it and start again from `position`; or pass on_error=skip()"
-        cause = error if isinstance(error, Exception) else RuntimeError(repr(error))
+        cause = error if isinstance(error, Exception) else RuntimeError(told(error))
         self._failure = explain(wrong, "a function that raises nothing", remedy, self._options.origin), cause
         self._cancel()
 

@@ -1,12 +1,31 @@
 """A message in a `KeyedExecutor`, as its functions are told of it, and as the executor keeps it."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from .partition_progress import PartitionProgress
 
 T = TypeVar("T")
+
+
+def named(what: "Submission[Any]") -> str:
+    """Which message that is, as errors say it."""
+    place = "" if what.partition is None else f", offset {what.offset} of partition {_text(repr, what.partition)}"
+    return f"key {_text(repr, what.key)}{place}"
+
+
+def told(error: BaseException) -> str:
+    """An error as Python shows it."""
+    return f"{type(error).__name__}: {_text(str, error)}"
+
+
+def _text(show: Callable[[Any], str], of: object) -> str:
+    """A text of what is the user's, whose class may fail to give one."""
+    try:
+        return show(of)
+    except Exception as error:
+        return f"({type(of).__name__}, whose __{show.__name__}__ raises {type(error).__name__})"
 
 
 @dataclass(frozen=True, slots=True)

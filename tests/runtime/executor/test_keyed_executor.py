@@ -380,6 +380,40 @@ def test_what_cannot_be_compared_is_refused_before_it_is_taken(given: dict[str, 
     asyncio.run(main())
 
 
+class Untold:
+    """Has no text."""
+
+    def __repr__(self) -> str:
+        raise LookupError("it has no text")
+
+
+class UntoldError(Exception):
+    """Has no text, either."""
+
+    def __str__(self) -> str:
+        raise LookupError("it has no text")
+
+
+@pytest.mark.parametrize("error", [ValueError("no such number"), UntoldError()])
+def test_an_executor_fails_though_a_key_or_an_error_has_no_text(error: Exception) -> None:
+    async def fails(_: int) -> int:
+        raise error
+
+    async def main() -> None:
+        executor, here = KeyedExecutor(fails), Untold()
+        with pytest.raises(MessageError) as raised:
+            async with executor, asyncio.timeout(60):
+                await executor.submit(1, key=here, partition=here, offset=1)
+                await executor.drain()
+        assert "(Untold, whose __repr__ raises LookupError), offset 1 of partition (Untold" in str(raised.value)
+        shown = "(UntoldError, whose __str__ raises LookupError)" if isinstance(error, UntoldError) else str(error)
+        assert f": {type(error).__name__}: {shown}\n" in str(raised.value)
+        assert raised.value.__cause__ is error
+        assert executor.position(here) == 1
+
+    asyncio.run(main())
+
+
 def test_an_executor_is_used_within_one_block() -> None:
     async def main() -> None:
         executor = KeyedExecutor(doubled)
