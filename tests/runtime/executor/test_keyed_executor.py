@@ -401,10 +401,14 @@ def test_an_executor_fails_though_a_key_or_an_error_has_no_text(error: Exception
 
     async def main() -> None:
         executor, here = KeyedExecutor(fails), Untold()
-        with pytest.raises(MessageError) as raised:
-            async with executor, asyncio.timeout(60):
+
+        async def block() -> None:
+            async with executor:
                 await executor.submit(1, key=here, partition=here, offset=1)
                 await executor.drain()
+
+        with pytest.raises(MessageError) as raised:
+            await asyncio.wait_for(block(), 60)
         assert "(Untold, whose __repr__ raises LookupError), offset 1 of partition (Untold" in str(raised.value)
         shown = "(UntoldError, whose __str__ raises LookupError)" if isinstance(error, UntoldError) else str(error)
         assert f": {type(error).__name__}: {shown}\n" in str(raised.value)
