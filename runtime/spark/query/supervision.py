@@ -58,8 +58,8 @@ def run_queries(
     sizers: Mapping[str, BatchSizer] = MappingProxyType({}),
 ) -> None:
     """Start the queries and wait until all have ended. If one fails, all are stopped. But a query whose Python
-    processes start too slowly is started again, for as long as `patience` lasts; so is one whose sizer has found
-    another bound for its batches."""
+    processes start too slowly is started again, for as long as `patience` lasts without a batch; so is one whose sizer
+    has found another bound for its batches."""
     most = max(1, math.ceil(patience.total_seconds() / START_SECONDS))
     queries: list[StreamingQuery] = []
     starts = [1] * len(query_plans)
@@ -70,7 +70,7 @@ def run_queries(
         while not monitor.stop():
             _await_any(queries)
             active = any(query.isActive for query in queries)
-            slow = [number for number, query in enumerate(queries) if starts[number] < most and _was_slow(query)]
+            slow = _slow(queries, starts, most)
             # The pipeline is not at fault: no error is raised as long as the query may be started again.
             for number in slow:
                 _log.warning("a Python process of query %s came up too slowly; the query is begun again", number)
@@ -132,6 +132,16 @@ def _await_any(queries: Sequence[StreamingQuery]) -> None:
 
 def _failed(query: StreamingQuery) -> Exception | None:
     return None if query.isActive else query.exception()
+
+
+def _slow(queries: Sequence[StreamingQuery], starts: list[int], most: int) -> list[int]:
+    """The queries that are to be started again, since a Python process came up too slowly. Those `starts` count no more
+    that were before a batch: a query may run for weeks."""
+    slow = [number for number, query in enumerate(queries) if _was_slow(query)]
+    for number in slow:
+        if queries[number].lastProgress is not None:
+            starts[number] = 1
+    return [number for number in slow if starts[number] < most]
 
 
 def _was_slow(query: StreamingQuery) -> bool:

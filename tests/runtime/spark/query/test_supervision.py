@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
+from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.spark.lowering.query_plan import QueryPlan
 from fluvial.runtime.spark.query.batch_sizing import BatchSizer
 from fluvial.runtime.spark.query.checkpoint_log import PLANNED
@@ -52,3 +53,33 @@ def test_a_query_that_is_never_seen_between_two_batches_is_given_its_other_bound
     monitor = cast(QueryMonitor, SimpleNamespace(stop=lambda: False, report_progress=lambda: None))
     run_queries([plan], begin, connection, monitor, timedelta(seconds=30), {"q": sizer})  # type: ignore[arg-type]
     assert bounds == [1000, 200]
+
+
+class SlowQuery:
+    """A query that has failed, since a Python process came up too slowly, before or after its first batch."""
+
+    isActive = False  # noqa: N815 - the name that Spark gives it
+
+    def __init__(self, batches: int) -> None:
+        self.lastProgress = {"batchId": batches - 1} if batches else None
+
+    def exception(self) -> Exception:
+        return RuntimeError("Python worker failed to connect back.")
+
+    def stop(self) -> None:
+        """It has ended."""
+
+
+@pytest.mark.parametrize(("batches", "starts"), [([0, 0, 0], 2), ([1, 3, 1, 0], 4), ([0, 1, 0], 3)])
+def test_slow_starts_count_together_if_no_batch_was_between(batches: list[int], starts: int) -> None:
+    left, begun = iter(batches), list[SlowQuery]()
+
+    def begin(_: object) -> SlowQuery:
+        begun.append(SlowQuery(next(left)))
+        return begun[-1]
+
+    plan, connection = cast(QueryPlan, SimpleNamespace()), cast(Connection, SimpleNamespace())
+    monitor = cast(QueryMonitor, SimpleNamespace(stop=lambda: False, report_progress=lambda: None))
+    with pytest.raises(SystemProblem, match="2 times, and each time a Python process"):
+        run_queries([plan], begin, connection, monitor, timedelta(seconds=20))  # type: ignore[arg-type]
+    assert len(begun) == starts
