@@ -366,17 +366,9 @@ CASES = [
 ]
 
 
-ON_SPARK = (
-    "W02-in-event-time",
-    "E03",
-    "R24a",
-    "R24-batched",
-    "call-keys",
-    "long-dead-letter",
-    "panes-that-fail-are-skipped",
-)
+USUAL = ("W02-in-event-time", "E03", "call-keys", "long-dead-letter")
 
 
-@pytest.mark.parametrize(("case", "target"), on_targets(CASES, ON_SPARK))
+@pytest.mark.parametrize(("case", "target"), on_targets(CASES, USUAL))
 def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

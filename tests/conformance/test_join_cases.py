@@ -154,10 +154,10 @@ CASES = [
 ]
 
 
-ON_SPARK = ("J01", "outer", "latest-outer")
+USUAL = ("outer", "latest-outer")
 
 
-@pytest.mark.parametrize(("case", "target"), on_targets(CASES, ON_SPARK))
+@pytest.mark.parametrize(("case", "target"), on_targets(CASES, USUAL))
 def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)
 

@@ -60,9 +60,9 @@ CASES = [
 ]
 
 
-ON_SPARK = ("each-aggregate-with-a-message-that-fails",)
+USUAL = ("each-aggregate-with-a-message-that-fails",)
 
 
-@pytest.mark.parametrize(("case", "target"), on_targets(CASES, ON_SPARK))
+@pytest.mark.parametrize(("case", "target"), on_targets(CASES, USUAL))
 def test_a_case_of_partial_aggregates_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

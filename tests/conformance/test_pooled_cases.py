@@ -49,10 +49,10 @@ CASES = [
 ]
 
 
-ON_SPARK = ("threads",)
+USUAL = ("threads",)
 
 
-@pytest.mark.parametrize(("case", "target"), on_targets(CASES, ON_SPARK))
+@pytest.mark.parametrize(("case", "target"), on_targets(CASES, USUAL))
 def test_plain_functions_are_called_as_asynchronous_ones(
     case: Conformance, target: str, request: pytest.FixtureRequest
 ) -> None:

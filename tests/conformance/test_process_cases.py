@@ -162,9 +162,9 @@ CASES = [
 ]
 
 
-ON_SPARK = ("T12-each-follower-is-given-what-a-timer-emits-once", "ttl", "split")
+USUAL = ("T12-each-follower-is-given-what-a-timer-emits-once",)
 
 
-@pytest.mark.parametrize(("case", "target"), on_targets(CASES, ON_SPARK))
+@pytest.mark.parametrize(("case", "target"), on_targets(CASES, USUAL))
 def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

@@ -80,9 +80,9 @@ CASES = [
 ]
 
 
-ON_SPARK = ("called", "batches")
+USUAL = ("batches",)
 
 
-@pytest.mark.parametrize(("case", "target"), on_targets(CASES, ON_SPARK))
+@pytest.mark.parametrize(("case", "target"), on_targets(CASES, USUAL))
 def test_functions_have_their_clients(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

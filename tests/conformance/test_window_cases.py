@@ -223,16 +223,10 @@ CASES = [
 ]
 
 
-ON_SPARK = (
-    "W04",
-    "late-panes-by-twos-and-the-rest-at-the-end",
-    "hopping-with-a-trigger",
-    "unbounded",
-    "sessions-with-a-trigger",
-)
+USUAL = ("late-panes-by-twos-and-the-rest-at-the-end", "sessions-with-a-trigger")
 
 
-@pytest.mark.parametrize(("case", "target"), on_targets(CASES, ON_SPARK))
+@pytest.mark.parametrize(("case", "target"), on_targets(CASES, USUAL))
 def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)
 

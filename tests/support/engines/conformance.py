@@ -116,21 +116,25 @@ RARE = ("spark-kafka", "local-kafka-split-in-2", "local-kafka-split-in-4")
 `tests/local_engine/test_elasticity.py` what it adds to key buckets."""
 
 
-def on_targets(cases: Sequence[Conformance], usual_on_spark: Collection[str]) -> list[Any]:
-    """The cases with their targets, as parameters `case` and `target` of a test. Spark itself runs those of the ids
-    `usual_on_spark` each time, one of each feature, and the others at length: "spark-levels" runs the same code of each
-    case in this process."""
+DEAR = ("spark-log", "local-kafka")
+"""Where a case takes a hundred times as long as in this process. "spark-levels" runs the code of Spark's workers, and
+"local-log" the local engine, which knows of no system more than its contract."""
+
+
+def on_targets(cases: Sequence[Conformance], usual: Collection[str]) -> list[Any]:
+    """The cases with their targets, as parameters `case` and `target` of a test. Spark and Kafka run those of the ids
+    `usual` each time, one of each operator, and the others at length."""
     ids = {case.id for case in cases}
-    assert ids.issuperset(usual_on_spark), f"no case: {sorted({*usual_on_spark} - ids)}"
+    assert ids.issuperset(usual), f"no case: {sorted({*usual} - ids)}"
     return [
-        pytest.param(case, name, marks=[*marks, *_at_length(case, name, usual_on_spark)], id=f"{case}-{name}")
+        pytest.param(case, name, marks=[*marks, *_at_length(case, name, usual)], id=f"{case}-{name}")
         for name, (_, marks) in TARGETS.items()
         for case in cases
     ]
 
 
-def _at_length(case: Conformance, target: str, usual_on_spark: Collection[str]) -> list[pytest.MarkDecorator]:
-    at_length = target in RARE or (target == "spark-log" and case.id not in usual_on_spark)
+def _at_length(case: Conformance, target: str, usual: Collection[str]) -> list[pytest.MarkDecorator]:
+    at_length = target in RARE or (target in DEAR and case.id not in usual)
     return [pytest.mark.long] if at_length else []
 
 

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from engines.apart import apart
+from engines.conformance import DEAR
 from engines.conformance import TARGETS as CASE_TARGETS
 from engines.targets import append, namespace, outputs_of
 from fluvial.dsl import Pipeline
@@ -112,14 +113,14 @@ TARGETS = {
 }
 
 
-USUAL_ON_SPARK = 1
-"""The number of cases of a file that run on Spark and the log in each run of the tests."""
+USUAL = 1
+"""The number of cases of a file that run on Spark, and on Kafka, in each run of the tests."""
 
 
 def on_targets(cases: Sequence[Runs]) -> list[Any]:
     """The cases with their targets, as parameters of a test. On Spark with Kafka there is the first case alone, at
     length: what an operator keeps between two runs does not depend on the system, and each run starts queries anew.
-    Since a case takes half a minute on Spark, most run with the log at length alone, too;
+    Since a case takes half a minute on Spark, and ten seconds on Kafka, most run there at length alone, too;
     `tests/properties/test_ends_of_input.py` cuts random pipelines into runs in the lowering to Spark."""
     return [
         pytest.param(case, name, marks=_marks(name, number), id=f"{case}-{name}")
@@ -129,7 +130,7 @@ def on_targets(cases: Sequence[Runs]) -> list[Any]:
 
 
 def _marks(target: str, number: int) -> list[pytest.MarkDecorator]:
-    at_length = target == "spark-kafka" or (target == "spark-log" and number >= USUAL_ON_SPARK)
+    at_length = target == "spark-kafka" or (target in DEAR and number >= USUAL)
     return [*CASE_TARGETS[target][1], *([pytest.mark.long] if at_length else [])]
 
 
