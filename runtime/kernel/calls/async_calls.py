@@ -226,12 +226,11 @@ class CallPool:
     async def _work(self) -> None:
         worker = cast("asyncio.Task[None]", asyncio.current_task())
         waiting, workers, limit, fn = self._waiting, self._workers, self.most_in_flight, self._fn
-        begin, end, gate, finish, clean = self._deadlines.begin, self._deadlines.end, self._gate, self._end, self._clean
-        door = self._door
+        begin, end, gate, finish = self._deadlines.begin, self._deadlines.end, self._gate, self._end
+        clean, door = self._clean, self._door
         while waiting:
             if _changed(clean):  # by what followed the call before
-                self._workers.discard(worker)
-                self._start(self._work())
+                self._replace(worker, self._work())
                 return
             call = waiting.popleft()
             if waiting and len(workers) < limit:
@@ -252,34 +251,31 @@ class CallPool:
                 error = self._error_of(raised, worker)
             if not end(call, worker) or self._cancelled:
                 return
-            if call.expired:
-                results, error = [], self._expired(call, error)
-            if door is not None:
-                error = self._left(door, call, results, error)
+            if call.expired or door is not None:
+                results, error = self._outcome(call, results, error)
             call.results, call.error = results, error
-            # The traceback of an error refers to this frame: a reference cycle while `error` is set.
-            failed, error = error is not None, None
+            failed, error = error is not None, None  # its traceback and this frame would be a reference cycle
             if worker.cancelling() or _changed(clean):
-                self._replace(worker, call)
+                self._replace(worker, self._carry_on(call))
                 return
             if failed or gate is not None:
                 await self._settle(call)
             else:
                 self.in_flight -= 1
                 finish(call)
-        # Not left to the done callback: a call may be submitted before that runs, and needs another worker.
-        workers.discard(worker)
+        workers.discard(worker)  # not in the done callback: a call that comes before that needs another worker
 
-    def _left(self, door: Door, call: Call, results: list[Any], error: Exception | None) -> Exception | None:
-        """The error of a call that has ended. One that has succeeded is not made again where a function of its limit
-        fails: it is paid."""
-        if (wrong := door.leave(call, results, error)) is None:
-            return error
-        call.tries = self._retry.attempts
+    def _outcome(self, call: Call, results: list[Any], error: Exception | None) -> tuple[list[Any], Exception | None]:
+        """The results and the error of a call that has expired, or has left the door."""
+        if call.expired:
+            results, error = [], self._expired(call, error)
         try:
-            return wrong
+            if self._door is not None and (wrong := self._door.leave(call, results, error)) is not None:
+                # A function of the limit fails: the service has answered, and is paid, so the call is not made again.
+                call.tries, error = self._retry.attempts, wrong
+            return results, error
         finally:
-            del wrong  # its traceback refers to this frame
+            wrong = error = None  # their tracebacks refer to this frame
 
     async def _refuse(self, call: Call, error: Exception) -> None:
         """A call never may begin: fail it, and make no other attempt."""
@@ -294,11 +290,10 @@ class CallPool:
             raise raised
         return as_error(raised)
 
-    def _replace(self, worker: "asyncio.Task[Any]", call: Call) -> None:
-        """Let a new worker finish a call that has ended: the call has changed the context of its worker, or cancelled
-        it."""
+    def _replace(self, worker: "asyncio.Task[Any]", work: Coroutine[Any, Any, None]) -> None:
+        """Let a new worker do the rest of one whose context a call has changed, or that a call has cancelled."""
         self._workers.discard(worker)
-        self._start(self._carry_on(call))
+        self._start(work)
 
     async def _settle(self, call: Call) -> None:
         """A call has ended: retry it, or deliver it."""
