@@ -60,11 +60,8 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
     if isinstance(error, UnencodableValue):
         refused = _of_value(error.value, error.serde, error.stream)
         return _of_number(refused.wrong) if isinstance(error.__cause__, NotFinite) else refused
-    if operator.async_call is not None and isinstance(error, TimeoutError):
-        return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
-    if operator.async_call is not None and isinstance(error, RuntimeError) and _OTHER_LOOP.search(str(error)):
-        remedy = "make the client by resource(factory), and pass it as resource="
-        return Hint("a client that was made in the event loop of the calls", remedy)
+    if operator.async_call is not None and (of_call := _of_call(error)) is not None:
+        return of_call
     if operator.reads is not None and isinstance(error, WrongKey):
         return Hint(f"a key of type {known_name(flows(pipeline)[operator.id].key)}", "correct the key or key=")
     if isinstance(error, KeyTooLarge):
@@ -92,6 +89,16 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
         remedy = "use self.NAME.value" if state[1] == "Value" else "use its items, such as list(self.NAME)"
         return Hint("what the state holds, not the state itself", remedy)
     return Hint()
+
+
+def _of_call(error: BaseException) -> Hint | None:
+    """The hint for an error of an asynchronous call, if it is one that only these have."""
+    if isinstance(error, TimeoutError):
+        return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
+    if isinstance(error, RuntimeError) and _OTHER_LOOP.search(str(error)):
+        remedy = "make the client by resource(factory), and pass it as resource="
+        return Hint("a client that was made in the event loop of the calls", remedy)
+    return None
 
 
 _STATE = re.compile(r"'Bound(Value|List|Map)'")

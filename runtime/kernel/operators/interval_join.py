@@ -69,9 +69,7 @@ class JoinOperator:
                 if sides[1 - side]:
                     matches += near(cache, key, sides, row, 1 - side)
             if mine is None:
-                if len(key) > LARGEST_KEY:
-                    raise KeyTooLarge(key)
-                mine = [[], []]
+                mine = _first_rows(key)
             rows = mine[side]
             if rows and rows[-1].time > timestamp:
                 insort(rows, row, key=_time)
@@ -191,6 +189,13 @@ class JoinOperator:
 
 def _none() -> None:
     return None
+
+
+def _first_rows(key: bytes) -> list[list[JoinRow]]:
+    """The rows of a key that has none yet, of each side."""
+    if len(key) > LARGEST_KEY:
+        raise KeyTooLarge(key)
+    return [[], []]
 
 
 def _rows_as_they_are(sides: list[list[JoinRow]] | None) -> Callable[[], list[list[JoinRow]] | None]:

@@ -215,6 +215,19 @@ def problem(error: Exception, starts: int) -> FluvialError:
             return SystemProblem(explain(wrong, expected, refused))
     if (overflow := _TIME.search(message)) is not None:
         return _unreadable_time(*overflow.groups())
+    if (of_worker := _worker_problem(message, starts)) is not None:
+        return of_worker
+    if line := next((line for line in text.splitlines() if remedy_for(Exception(line))), None):
+        return exhausted(Exception(line.strip(" :")), "Spark")
+    if (without_python := python_problem(message)) is not None:
+        return without_python
+    if _INCOMPLETE.search(message):
+        return _unreadable(message, _cause(text))
+    return QueryFailed(f"the query on Spark has failed: {message}")
+
+
+def _worker_problem(message: str, starts: int) -> FluvialError | None:
+    """The error of a Python process of Spark's that did not start in time, or has ended; None for other messages."""
     if _TOO_SLOWLY in message:
         times = "once, and" if starts == 1 else f"{starts} times, and each time"
         wrong = f"the query on Spark was begun {times} a Python process was not up within {START_SECONDS} s"
@@ -227,13 +240,7 @@ def problem(error: Exception, starts: int) -> FluvialError:
             "start again: the run goes on from its last batch"
         )
         return QueryFailed(explain(wrong, "Python processes that live as long as their tasks", remedy))
-    if line := next((line for line in text.splitlines() if remedy_for(Exception(line))), None):
-        return exhausted(Exception(line.strip(" :")), "Spark")
-    if (without_python := python_problem(message)) is not None:
-        return without_python
-    if _INCOMPLETE.search(message):
-        return _unreadable(message, _cause(text))
-    return QueryFailed(f"the query on Spark has failed: {message}")
+    return None
 
 
 def _cause(text: str) -> str:
