@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from ...planner.commits import commits_wait
+from ...planner.plan import PlannedStage
 from ...planner.state_schema import carried
 from ..kernel.calls.pools import pool_of
 from ..kernel.code.program import Program
@@ -56,17 +57,12 @@ class LocalTask:
         journals: Mapping[str, TaskJournal] = NO_JOURNALS,
     ) -> None:
         checkpoint = checkpoint.within(run.id)
-        self.name = setup.name
-        self.setup = setup
-        self.program = program
-        self.queues = queues
+        self.name, self.setup, self.program = setup.name, setup, program
+        self.queues, self.journals = queues, journals
         self._turns = InputTurns(queues, run.settings.turn_messages)
         self.new = checkpoint.blank
-        self.journals = journals
-        self._run = run
-        self._last = checkpoint
+        self._run, self._last = run, checkpoint
         self._work = self._stage_task(checkpoint)
-        self._work.drained[0] = run.ends_by_drain
         self.view = TaskView(setup, program, self._work, queues, journals)
         self._cache = Size(run.settings.cached_entries, run.settings.cached_bytes)
         self._state_slice = StateSlice(run.settings.cached_bytes) if self._work.stateful else None
@@ -80,20 +76,15 @@ class LocalTask:
         self.changes_borders = self._border_schemas != checkpoint.borders
         tables = tables_by_stream(run.plan, stage.operators)
         self._tables = {id: name for name, id in tables.items() if name in setup.inputs}
-        for name in program.graph.inputs:
-            if name not in setup.inputs:
-                self._work.inputs.leave_out(name)
-        self._borders = BorderProgress(run.plan, stage, self._work.progress, self._control)
+        self._borders = self._open_borders(stage)
         self.generation = run.generation
         """That of the last assignment that the container follows."""
         self.busy_seconds = 0.0
         """The time in which it processed messages, which the container updates."""
         self._commits = 0
         self._resumed = self._waited = self._clock_fired = False
-        moved = checkpoint.owner is not None and checkpoint.owner[0] == run.id
-        self._owner = checkpoint.owner if moved else None
+        self._owner = checkpoint.owner_in(run.id)
         self.holds = TaskHolds(run.plan, checkpoint.holds, queues)
-        self._growths = [queue for queue in queues if queue.growth]
         self.key_checks = key_checks(run.plan, setup)
         self.reopens = False
         """Whether it is to be opened again after its next commit, since it has got other partitions."""
@@ -103,7 +94,7 @@ class LocalTask:
 
     def _stage_task(self, checkpoint: Checkpoint) -> StageTask:
         run, setup = self._run, self.setup
-        return StageTask(
+        work = StageTask(
             self.program,
             setup.store,
             hand_over=self._route,
@@ -122,6 +113,15 @@ class LocalTask:
             takes_requests=True,
             journals=self.journals,
         )
+        work.drained[0] = run.ends_by_drain
+        return work
+
+    def _open_borders(self, stage: PlannedStage) -> BorderProgress:
+        # First: a border behind inputs that the task lacks never reports a watermark, and readers must not wait for it.
+        for name in self.program.graph.inputs:
+            if name not in self.setup.inputs:
+                self._work.inputs.leave_out(name)
+        return BorderProgress(self._run.plan, stage, self._work.progress, self._control)
 
     def _control(self, watermark: int, ended: bool, idle: bool) -> ControlMessage:
         setup, numbers = self.setup, self._run.plan.stage(self.setup.stage).tasks
@@ -138,8 +138,8 @@ class LocalTask:
         self._clock_fired = self._work.excludes
 
     def step(self, most: int = SLICE) -> bool:
-        """Process queued messages of the inputs that come first, in turns, at most so many of each, and fewer once a
-        commit is due early. None as long as what has fired excludes them. Returns whether there was any work."""
+        """Feed queued messages of the inputs that come first to the stage, in turns: at most so many of each, fewer
+        where a commit is due early, none while an exclusive firing is in flight. Returns whether there was any work."""
         if not self._resumed:
             if self._work.rebuild(most):
                 self._work.state.evict(self._cache)
@@ -167,9 +167,9 @@ class LocalTask:
         return moved
 
     def _wake_growths(self) -> None:
-        """Let the time of growths of sources count that have messages, which those that are held have, too."""
-        for queue in self._growths:
-            if not queue.empty:
+        """Let the watermark of each growth of a source count that has messages, also while it is held."""
+        for queue in self.queues:
+            if queue.growth and not queue.empty:
                 self._work.inputs.wake(queue.name)
 
     def _is_full(self) -> bool:
@@ -185,7 +185,8 @@ class LocalTask:
         return moved
 
     def _process_state_slices(self, queue: InputQueue, most: int) -> bool:
-        """Process at most so many messages of an input's first batch, in slices of which the state grows little."""
+        """Feed at most so many messages of an input's first batch, in slices that are small enough to look at the size
+        of the state in between. Returns whether there was any work."""
         state_slice, state = self._state_slice, self._work.state
         _, start, stop = queue.front(most)
         if state_slice is None:

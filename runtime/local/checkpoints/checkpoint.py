@@ -100,6 +100,10 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
             return self
         return structs.replace(self, run="", position=structs.replace(self.position, ended={}))
 
+    def owner_in(self, run: str) -> Owner | None:
+        """The container that a run has moved the task to; None where this run has not moved it."""
+        return self.owner if self.owner is not None and self.owner[0] == run else None
+
 
 Checkpoints = Mapping[str, Checkpoint]
 """The checkpoints of a pipeline by task name, those of former names too."""

@@ -26,8 +26,7 @@ def owners_of(assignment: Assignment, checkpoints: Checkpoints) -> Owners:
     if others := [task for task in checkpoints if task not in owners]:
         owners |= homes(others, assignment.began_with)
     for task in owners:
-        owner = checkpoints[task].owner if task in checkpoints else None
-        if owner is not None and owner[0] == assignment.run:
+        if task in checkpoints and (owner := checkpoints[task].owner_in(assignment.run)) is not None:
             owners[task] = owner[1]
     replaced = {one for tasks in by_number(owners).values() for one in _replaced(tasks, checkpoints)}
     return {task: owner for task, owner in owners.items() if task not in replaced}

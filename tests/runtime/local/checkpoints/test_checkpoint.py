@@ -124,3 +124,8 @@ def test_what_a_task_of_one_stream_reads_is_kept() -> None:
     made = Checkpoint(offsets={"in": 3}, input=OnlyInput("in", 1, 2))
     assert encode(made).endswith(b',"input":["in",1,2]}')
     assert decode(encode(made), "in/1") == made
+
+
+def test_a_task_that_another_run_has_moved_has_no_owner_in_this_one() -> None:
+    moved = Checkpoint(owner=("r", 2))
+    assert (moved.owner_in("r"), moved.owner_in("later"), Checkpoint().owner_in("r")) == (("r", 2), None, None)
