@@ -1,6 +1,7 @@
 """`state`: the rows of a pipeline's tables, as its stores have them."""
 
 import json
+import math
 import os
 import time
 from contextlib import closing
@@ -10,6 +11,7 @@ import pytest
 from rocksdict import Options, Rdict
 
 from engines.command_line import Fluvial
+from fluvial.dsl import msgpack
 from fluvial.planner import Settings, plan
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint, encode
 from fluvial.runtime.local.stores.store_keys import CHECKPOINT, META
@@ -47,6 +49,12 @@ from fluvial.dsl import Pipeline
 
 pipeline = Pipeline("maybe-orders")
 pipeline.table("maybe", key=str, value=int | None).changes().send_to("changes-of-maybe")
+"""
+LEVELS = """
+from fluvial.dsl import Pipeline, msgpack
+
+pipeline = Pipeline("levels-kept")
+pipeline.table("levels", key=str, value=msgpack(dict[str, float | None])).changes().send_to("changes-of-levels")
 """
 CUSTOMERS = [{"id": "c1", "name": "Ada", "town": "London"}, {"id": "c2", "name": "Bob", "town": "Rome"}]
 
@@ -95,6 +103,19 @@ def test_a_row_that_is_null_is_one(orders: Fluvial, folder: Path) -> None:
         "value": None,
     }
     assert orders("state", "get", "maybe.py", "maybe", "gone").code == 1
+
+
+def test_numbers_that_json_does_not_have_are_not_shown_as_null(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "levels.py").write_text(LEVELS)
+    system = LogSystem(folder / ".fluvial")
+    system.admin().create("levels", 1)
+    writing = system.producer().begin()
+    row = msgpack(dict[str, float | None]).encode({"high": math.nan, "low": -math.inf, "none": None})
+    writing.append("levels", 0, [(b"k", row, 0, ())])
+    writing.commit()
+    assert fluvial("run", "levels.py", "--until", "end").code == 0
+    ended = fluvial("state", "get", "levels.py", "levels", "k")
+    assert json.loads(ended.out) == {"high": "NaN", "low": "-Infinity", "none": None}
 
 
 def test_all_rows_come_in_the_order_of_their_keys(orders: Fluvial) -> None:

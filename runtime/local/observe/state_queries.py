@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ....dsl.errors import FluvialError, SystemProblem, UsageError
+from ....dsl.finite import spelled
 from ....dsl.serde import Serde, encode_key, key_serde, type_name, value_serde
 from ....dsl.validation import explain
 from ....planner.flow import Flow, plain
@@ -29,7 +30,7 @@ from ..stores.task_stores import store_folders, task_folders
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row of a table, its key and value as values that JSON can represent."""
+    """A row of a table, its key and value as values that JSON can represent: NaN and infinities are texts."""
 
     key: Any
     value: Any
@@ -107,7 +108,7 @@ def _decoded(flow: Flow, data: bytes) -> Any:
 
 
 def _builtin(value: Any) -> Any:
-    return msgspec.to_builtins(value, enc_hook=str, str_keys=True)
+    return spelled(msgspec.to_builtins(value, enc_hook=str, str_keys=True))
 
 
 def _views(plan: Plan, system: System, settings: Settings, table: str, stack: ExitStack) -> list[StoreView]:
