@@ -8,7 +8,7 @@ from .admission import Admission, Ticket
 from .call import Call
 from .circuit import Circuit
 from .concurrency import Concurrency
-from .function_pools import PoolPlaces, loop_pools
+from .function_pools import FunctionPool, loop_pools
 
 
 class Door:
@@ -51,37 +51,50 @@ class Door:
 
     async def enter(self, call: Call) -> Exception | None:
         """Wait until a call may begin. Returns its error where it never may."""
-        concurrency = self._concurrency
         try:
-            if concurrency is not None:
-                await concurrency.enter()
-            try:
-                self._inside[call] = await self._entered(call.value)
-            except BaseException:
-                if concurrency is not None:
-                    concurrency.give_up()
-                raise
+            self._inside[call] = await self._entered(call.value)
         except Exception as error:
             return error
         finally:
             if self._expected:
                 self._arrived(1)
-        if concurrency is not None:
-            self._began[call] = concurrency.begin()
+        if self._concurrency is not None:
+            self._began[call] = self._concurrency.begin()
         return None
 
     async def _entered(self, value: Any) -> tuple[Ticket | None, bool]:
-        circuit, admission = self._circuit, self._admission
+        circuit = self._circuit
         while True:
-            if circuit is not None:
-                await circuit.rested()
-            # A call that waits for its limit does not try yet: it would hold all others back.
-            ticket = None if admission is None else await admission.enter(value)
+            if circuit is not None:  # first: a call that rests is to take nothing that others could use
+                await self._rested(circuit)
+            # A call that waits for its turn does not try yet: it would hold all others back.
+            ticket = await self._admitted(value)
             tries = False if circuit is None else circuit.passes()
             if tries is not None:
                 return ticket, tries
-            if admission is not None and ticket is not None:  # calls rest again, or another one tries
-                admission.give_back(ticket)
+            self._give_back(ticket)  # calls rest again, or another one tries
+
+    async def _rested(self, circuit: Circuit) -> None:
+        """Wait until calls do not rest."""
+        await circuit.rested()
+
+    async def _admitted(self, value: Any) -> Ticket | None:
+        """Wait until a call is one of those that may run."""
+        if self._concurrency is not None:
+            await self._concurrency.enter()
+        try:
+            return None if self._admission is None else await self._admission.enter(value)
+        except BaseException:
+            if self._concurrency is not None:
+                self._concurrency.give_up()
+            raise
+
+    def _give_back(self, ticket: Ticket | None) -> None:
+        """A call that was admitted does not run."""
+        if self._admission is not None and ticket is not None:
+            self._admission.give_back(ticket)
+        if self._concurrency is not None:
+            self._concurrency.give_up()
 
     def leave(self, call: Call, results: Any, error: BaseException | None) -> Exception | None:
         """A call has ended, in whatever way. Returns the error of a function of the limit's, if one fails."""
@@ -166,20 +179,20 @@ class PoolDoor(Door):
     ) -> None:
         super().__init__(admission, circuit, concurrency)
         self._pooled = pooled
-        self._known: PoolPlaces | None = None
+        self._known: FunctionPool | None = None
 
     @property
     def room(self) -> int:
         """How many more calls may be submitted now."""
+        pool = self._pool()
         # A queue holds as many calls as may run.
-        places = self._places()
-        return super().room if places is None else min(super().room, max(0, 2 * places.size - places.wanted))
+        return super().room if pool is None else min(super().room, max(0, 2 * pool.places.size - pool.places.wanted))
 
     @property
     def holds(self) -> bool:
         """Whether calls wait for what others share, or none may be submitted because of that. To wait for the pool is
         no such thing: it may never end."""
-        if self._known is None or self._known.taken < self._known.size:
+        if self._known is None or self._known.places.taken < self._known.places.size:
             return super().holds
         limited = self._admission is not None and self._admission.waiting > 0
         return limited or (self._circuit is not None and self._circuit.waiting > 0)
@@ -187,35 +200,52 @@ class PoolDoor(Door):
     def expect(self) -> None:
         """A call will come: one that is submitted, or is to be made again."""
         super().expect()
-        if (places := self._places()) is not None:
-            places.expected += 1
+        if (pool := self._pool()) is not None:
+            pool.places.expected += 1
 
     def _arrived(self, calls: int) -> None:
         super()._arrived(calls)
         if self._known is not None:
-            self._known.expected -= calls
+            self._known.places.expected -= calls
 
-    def _places(self) -> PoolPlaces | None:
-        """The places of the pool; None where no call waits for any."""
+    def _pool(self) -> FunctionPool | None:
+        """The pool whose places calls wait for; None where no call waits for any."""
         if self._known is None:
-            pool = loop_pools(asyncio.get_running_loop()).waited_for(self._pooled)
-            self._known = None if pool is None else pool.places
+            self._known = loop_pools(asyncio.get_running_loop()).waited_for(self._pooled)
         return self._known
 
     async def enter(self, call: Call) -> Exception | None:
         """Wait until a call may begin. Returns its error where it never may."""
-        pool = loop_pools(asyncio.get_running_loop()).waited_for(self._pooled)
-        if pool is None:
-            return await super().enter(call)
+        refused = await super().enter(call)
+        if refused is None and (pool := self._pool()) is not None:
+            pool.kept += 1
+        return refused
+
+    async def _rested(self, circuit: Circuit) -> None:
+        """Wait until calls do not rest. One that does takes no place soon."""
+        if (pool := self._pool()) is None:
+            await super()._rested(circuit)
+            return
+        pool.places.expected -= 1
+        try:
+            await super()._rested(circuit)
+        finally:
+            pool.places.expected += 1
+
+    async def _admitted(self, value: Any) -> Ticket | None:
+        """Wait until a call is one of those that may run."""
+        if (pool := self._pool()) is None:
+            return await super()._admitted(value)
         # First: what a limit allows is to be used at once.
         await pool.places.enter()
-        entered = False
         try:
-            refused = await super().enter(call)
-            entered = refused is None
-        finally:
-            if entered:
-                pool.kept += 1
-            else:
-                pool.places.leave()
-        return refused
+            return await super()._admitted(value)
+        except BaseException:
+            pool.places.leave()
+            raise
+
+    def _give_back(self, ticket: Ticket | None) -> None:
+        """A call that was admitted does not run."""
+        super()._give_back(ticket)
+        if (pool := self._pool()) is not None:
+            pool.places.leave()

@@ -296,6 +296,41 @@ def test_calls_that_wait_for_a_thread_are_not_held_up_by_what_others_share(*, re
     assert in_loop(main()) == [False, True]
 
 
+@pytest.mark.parametrize("in_between", [False, True])
+def test_calls_that_rest_keep_no_thread_from_other_operators(*, in_between: bool) -> None:
+    """Also those that wait for a thread as their breaker opens."""
+    slow, hour = Slow(), timedelta(hours=1)
+
+    async def main() -> list[Any]:
+        pooled, circuit = in_threads(slow, threads=1), Circuit(Breaker("out", failures=1, rest=hour))
+        call = AsyncCall(fn=pooled, max_in_flight=9, order="none", timeout=60_000, retry=None)
+        resting, ended = list[Call](), list[Call]()
+        pool = CallPool(Operator(), call, resting.append, door=PoolDoor(pooled, None, circuit))
+        door = PoolDoor(pooled, None)
+        other = CallPool(Operator(), call, ended.append, door=door)
+        other.submit(Call(None, "first", None))
+        await until(lambda: slow.running == 1)
+        await circuit.rested()
+        if not in_between:
+            circuit.leave(OSError(), tried=False)
+        for value in range(3):
+            pool.submit(Call(None, value, None))
+        await until(lambda: pool.in_flight == 3)
+        if in_between:
+            circuit.leave(OSError(), tried=False)
+        slow.go_on.release(2)
+        async with asyncio.timeout(60):
+            await until(lambda: door.room == 2)
+            other.submit(Call(None, "second", None))
+            await until(lambda: len(ended) == 2)
+        assert (resting, circuit.waiting) == ([], 3)
+        pool.cancel()
+        await until(lambda: door.room == 2)
+        return [one.results for one in ended]
+
+    assert in_loop(main()) == [["first"], ["second"]]
+
+
 @pytest.mark.slow
 def test_a_run_whose_threads_are_all_taken_for_good_says_that_nothing_moves() -> None:
     go_on = threading.Event()
