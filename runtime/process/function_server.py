@@ -6,6 +6,7 @@ that has started it, whatever its function does at that moment.
 
 import asyncio
 import importlib.abc
+import logging
 import os
 import pickle
 import runpy
@@ -37,6 +38,8 @@ CHECK_SECONDS = 5.0
 READY, RESULT, ERROR, END = b"ready", b"r", b"e", b""
 MAIN = "__mp_main__"
 """The name by which a script is run that is not to run its pipeline, as `multiprocessing` does."""
+
+_log = logging.getLogger(__name__)
 
 _serving, _loaded = threading.Event(), threading.Event()
 
@@ -108,7 +111,10 @@ def _make_calls(
     while (call := calls.get()) != END:
         connection.send_bytes(answer(fn, call))
     for owner in opened:
-        _done(owner.close(), runner)
+        try:
+            _done(owner.close(), runner)
+        except Exception as error:
+            _log.warning("%s failed in closing, in its process: %s", type(owner).__name__, _text(error))
 
 
 def _done(result: Any, runner: asyncio.Runner) -> None:

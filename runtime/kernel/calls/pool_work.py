@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Future
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from threading import Lock
@@ -13,6 +14,9 @@ from ...process.function_process import FunctionProcess
 from ...process.function_server import refuse_while_loading
 from .call_keys import offer_keys, present_keys
 from .threads import settle
+
+STARTS = 3
+"""How often a process is started that dies before it is ready, as where memory is short for a moment."""
 
 
 class Job(Protocol):
@@ -170,6 +174,12 @@ class ProcessWork:
 
     def _started(self) -> FunctionProcess:
         refuse_while_loading()
+        for _ in range(STARTS - 1):
+            with suppress(BrokenExecutor):
+                return self._start()
+        return self._start()
+
+    def _start(self) -> FunctionProcess:
         with self._guard:  # so that none is started behind the end
             if self._over:
                 raise BrokenExecutor(f"the processes of {self.name} have ended: the run is over")

@@ -1,6 +1,7 @@
 """What a process answers that makes the calls of a function for another one."""
 
 import asyncio
+import logging
 import pickle
 import sys
 from multiprocessing import Pipe
@@ -13,7 +14,9 @@ from faults.pooled_functions import Unsayable, asked
 from fluvial.dsl import UsageError
 from fluvial.runtime.process import function_server
 from fluvial.runtime.process.function_server import (
+    END,
     ERROR,
+    READY,
     RESULT,
     FunctionSetup,
     _make_calls,
@@ -94,3 +97,31 @@ def test_a_process_that_is_to_end_as_it_is_made_ready_tells_an_error_that_ends_n
         _make_calls(setup, theirs, SimpleQueue(), runner)
         error = pickle.loads(ours.recv_bytes()[1:])
     assert (type(error), str(error)) == (RuntimeError, "SystemExit: 3, raised in its process as that was made ready")
+
+
+class Unclosed:
+    """Cannot be closed."""
+
+    def open(self) -> None:
+        """It opens nothing."""
+
+    async def close(self) -> None:
+        raise ConnectionError("nobody is there")
+
+    def ask(self, what: str) -> str:
+        return what
+
+
+def test_a_process_tells_what_does_not_close(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    ours, theirs = Pipe()
+    calls: SimpleQueue[bytes] = SimpleQueue()
+    calls.put(END)
+    setup = FunctionSetup([*sys.path], [*sys.argv], None, None, {}, pickle.dumps(Unclosed().ask))
+    try:
+        with ours, theirs, asyncio.Runner() as runner, caplog.at_level(logging.WARNING):
+            _make_calls(setup, theirs, calls, runner)
+            assert ours.recv_bytes() == READY
+    finally:
+        function_server._loaded.clear()
+    assert caplog.messages == ["Unclosed failed in closing, in its process: ConnectionError: nobody is there"]

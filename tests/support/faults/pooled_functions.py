@@ -119,3 +119,24 @@ class Opened:
     def _write(self, what: str) -> None:
         with self.log.open("a") as file:
             file.write(f"{what} {os.getpid()}\n")
+
+
+class Short:
+    """Dies so often as it is opened, and writes down in a file how often it was."""
+
+    def __init__(self, log: Path, deaths: int) -> None:
+        self.log, self.deaths = log, deaths
+
+    def open(self) -> None:
+        """Die, or be ready."""
+        with self.log.open("a") as file:
+            file.write("x")
+        if len(self.log.read_text()) <= self.deaths:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def close(self) -> None:
+        """It closes nothing."""
+
+    def ask(self, what: str) -> str:
+        """The same."""
+        return what

@@ -14,11 +14,11 @@ import pytest
 
 from engines.call_loops import in_loop
 from explained import assert_explains, error_of
-from faults.pooled_functions import Opened, asked
+from faults.pooled_functions import Opened, Short, asked
 from fluvial.dsl import Pipeline, PipelineError, SystemProblem, UsageError, in_processes, resource, skip
 from fluvial.planner import plan
 from fluvial.runtime import KeyedExecutor, run
-from fluvial.runtime.kernel.calls.pool_work import ProcessWork
+from fluvial.runtime.kernel.calls.pool_work import STARTS, ProcessWork
 from fluvial.runtime.preflight.unsupported import limitations
 from fluvial.runtime.process import function_server
 from fluvial.runtime.systems import MemorySystem
@@ -115,6 +115,22 @@ def test_no_process_is_started_behind_the_end() -> None:
     work.dismiss()
     with pytest.raises(BrokenExecutor, match="the run is over"):
         work.prepare()
+
+
+@pytest.mark.parametrize("deaths", [1, pytest.param(STARTS, marks=pytest.mark.slow)])
+def test_a_process_that_dies_as_it_starts_is_started_again_so_often(tmp_path: Path, deaths: int) -> None:
+    short, outcome = Short(tmp_path / "log", deaths), Future[Any]()
+    work = ProcessWork(in_processes(short.ask, processes=1))
+    try:
+        work.job(("tea",), {}).run(outcome)
+    finally:
+        work.dismiss()
+        work.kill()
+    if deaths < STARTS:
+        assert outcome.result() == "tea"
+    else:
+        assert "the process of ask has ended: signal SIGKILL" in str(outcome.exception())
+    assert len(short.log.read_text()) == min(deaths + 1, STARTS)
 
 
 def test_a_process_starts_none_as_it_loads_the_script() -> None:
