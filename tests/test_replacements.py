@@ -36,6 +36,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "runtime/kernel/test_stage.py": ("", SMALLER),
     "runtime/kernel/time/test_task_progress.py": ("", SMALLER),
     "runtime/local/commit/test_changelog_commit.py": ("what brokers show while a transaction is open", ""),
+    "runtime/local/coordination/test_limit_leases.py": ("", SHORTER),
     "runtime/local/handover/test_scaling.py": ("an answer of a container that there is not", SHORTER),
     "runtime/local/handover/test_fail_over.py": ("a restore that takes long", ""),
     "runtime/local/handover/test_fail_over_watch.py": (

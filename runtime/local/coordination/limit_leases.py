@@ -57,7 +57,6 @@ class LimitLeases:
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(CLOSE_SECONDS)
-        self._part_with_clients()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -65,6 +64,7 @@ class LimitLeases:
         if self._clients is not None:
             with suppress(Exception):  # what it holds lapses, then
                 self._leave(self._clients)
+        self._part_with_clients()  # here: no other thread may close what this one may use, be it late
 
     def _leave(self, clients: StreamClients) -> None:
         """Give all back, and then what was granted before that was read."""

@@ -2,23 +2,28 @@
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from threading import Event, Thread, current_thread
+from typing import Any
 
 import pytest
 from msgspec import json
 
-from engines.sending import ProducingSystem, RefusingSystem
+from engines.sending import MemorySender, ProducingSystem, RefusingSystem
 from fluvial.dsl import Limit, Pipeline, PlanError
 from fluvial.planner import plan
 from fluvial.runtime.kernel.calls.admission import Admission
+from fluvial.runtime.local.coordination import limit_leases
 from fluvial.runtime.local.coordination.limit_board import BEAT_SECONDS, LimitBoard
 from fluvial.runtime.local.coordination.limit_leases import LimitLeases, share_limits
 from fluvial.runtime.local.coordination.limit_ledger import LimitReport
 from fluvial.runtime.local.coordination.membership import Membership
 from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.systems import MemorySystem
+from waiting import wait_until
 
 LIMIT = Limit("service", calls=80, per=timedelta(seconds=10))
 
@@ -160,6 +165,47 @@ def test_a_thread_shares_while_the_container_runs_and_gives_back_at_its_end() ->
     report = json.decode(last or b"", type=LimitReport)
     holding = report.holdings["service/calls"]
     assert (holding.capacity, holding.used, report.leaves) == (1, 1, True)
+
+
+class StuckSystem(ProducingSystem):
+    """A system whose brokers do not answer until they `go_on`; it keeps in which threads its clients were closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go_on, self.closed_in = Event(), Event(), list[Thread]()
+
+    def record_producer(self, *args: Any, **options: Any) -> MemorySender:
+        del args, options
+        return StuckSender(self)
+
+
+class StuckSender(MemorySender):
+    """Sends what is flushed once its system goes on."""
+
+    def __init__(self, system: StuckSystem) -> None:
+        super().__init__(system, None, Counter())
+        self._stuck = system
+
+    def flush(self) -> None:
+        self._stuck.begun.set()
+        self._stuck.go_on.wait(60)
+        super().flush()
+
+    def close(self) -> None:
+        self._stuck.closed_in.append(current_thread())
+
+
+def test_no_clients_are_closed_under_a_thread_that_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limit_leases, "CLOSE_SECONDS", 0.0)
+    system = StuckSystem()
+    leases = share_limits(plan(pipeline()), system, _member(2, ends=False), [Admission(LIMIT)])
+    assert leases is not None
+    assert system.begun.wait(60)
+    leases.close()
+    assert system.closed_in == []
+    system.go_on.set()
+    wait_until(lambda: bool(system.closed_in), "the end of the thread")
+    assert system.closed_in == [leases._thread]
 
 
 def test_the_stream_is_the_pipelines_own() -> None:
