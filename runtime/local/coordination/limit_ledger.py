@@ -87,6 +87,8 @@ class _Holder:
     number: int = 0
     heard_at: float = 0.0
     leaves: bool = False
+    waited_for: bool = False
+    """Whether a gap in the stream has come since it was heard."""
     parts: dict[str, _Part] = field(default_factory=dict)
 
 
@@ -121,6 +123,7 @@ class LimitLedger:
         if report.number <= holder.number:
             return  # the same, which has arrived twice
         holder.number, holder.heard_at, holder.leaves = report.number, now, report.leaves
+        holder.waited_for = False
         for amount, (most, per) in self._amounts.items():
             told = report.holdings.get(amount)
             if told is None:
@@ -163,10 +166,12 @@ class LimitLedger:
 
     def _listen(self, now: float) -> None:
         """A record is read. For how long none could be read is no silence of those that have written none: of a budget
-        each would lose what it holds whenever brokers stand still."""
+        each would lose what it holds whenever brokers stand still. Who is not heard behind such a gap is silent in the
+        next ones, or none would ever be found dead where all reads are late."""
         if (gap := now - self._read_at) > QUIET_SECONDS:
             for holder in self._holders.values():
-                holder.heard_at += gap
+                holder.heard_at += gap - QUIET_SECONDS if holder.waited_for else gap
+                holder.waited_for = True
         self._read_at = now
 
     def claim(self, leader: str) -> LimitGrant:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fluvial.runtime.local.coordination.limit_ledger import (
     EXPIRY_SECONDS,
+    QUIET_SECONDS,
     Holding,
     LimitGrant,
     LimitLedger,
@@ -115,6 +116,17 @@ def test_nobody_is_silent_while_no_record_can_be_read() -> None:
         now = 60 + 0.15 * number
         ledger.hear(_report(number, 50, 0, 50, "b"), now)
         assert ledger.grant(now).expired == (("a",) if now > 60 + EXPIRY_SECONDS else ())
+
+
+def test_who_is_dead_is_found_though_all_reads_are_late() -> None:
+    late, ledger = 4 * QUIET_SECONDS, _ledger()
+    for holder in "ab":
+        ledger.hear(_report(1, 0, 0, 0, holder), 0.0)
+    found = list[tuple[str, ...]]()
+    for number in range(2, 9):
+        ledger.hear(_report(number, 0, 0, 0, "b"), number * late)
+        found.append(ledger.grant(number * late).expired)
+    assert (found[0], found[-1]) == ((), ("a",))
 
 
 def test_amounts_that_only_others_know_are_passed_over() -> None:
