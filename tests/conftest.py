@@ -47,13 +47,18 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("quick")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes minutes, unless it is asked for."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Leave out what takes minutes, unless it is asked for. Files with tests on the shared broker come last: it is
+    started by the first of them, and computes for as long as it is there."""
     refuse_what_no_lane_reads(items)
-    long = [item for item in items if item.get_closest_marker("long")]
+    long = {item for item in items if item.get_closest_marker("long")}
     if long and not config.getoption("--long"):
-        config.hook.pytest_deselected(items=long)
+        config.hook.pytest_deselected(items=[*long])
         items[:] = [item for item in items if item not in long]
+    yield  # to `-m`, which leaves out others
+    on_broker = {item.path for item in items if item.get_closest_marker("kafka")}
+    items.sort(key=lambda item: item.path in on_broker)
 
 
 SAYS = {"spark": "mark.spark", "hypothesis": "hypothesis"}
