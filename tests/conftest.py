@@ -11,20 +11,27 @@ from hypothesis import HealthCheck, settings
 from engines.spark_home import java_options, spark_home
 from engines.standalone_cluster import StandaloneCluster
 from fluvial.runtime.preflight.requirements import missing
-from generators.how_many import AT_LENGTH, FEW, QUICK
+from generators.how_many import AT_LENGTH, FEW, MANY, QUICK, SOME
 from kafka.broker import Broker
 from kafka.broker_jars import SHORT_LIVED, connector_jars, lacking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# "dev" tries new examples in each run; "ci" the same ones every time, so that a red run is red again.
-settings.register_profile("dev", deadline=None, print_blob=True)
+# "dev" tries new examples in each run; "ci" the same ones every time, so that a red run is red again, and fewer, as the
+# same ones find little that they have not found before.
+settings.register_profile("dev", deadline=None, print_blob=True, max_examples=MANY)
 settings.register_profile(
-    "ci", deadline=None, print_blob=True, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "ci",
+    deadline=None,
+    print_blob=True,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=SOME,
 )
 USUAL = "ci" if os.environ.get("CI") else "dev"
 settings.register_profile("quick", settings.get_profile(USUAL), max_examples=FEW)
+settings.register_profile("at length", settings.get_profile(USUAL), max_examples=MANY)
 settings.load_profile(USUAL)
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
@@ -42,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Say so before tests are read: they ask how many examples to try."""
     if config.getoption("--long"):
         os.environ[AT_LENGTH] = "1"
+        settings.load_profile("at length")
     if config.getoption("--quick"):
         os.environ[QUICK] = "1"
         settings.load_profile("quick")

@@ -32,6 +32,7 @@ from generators.described_steps import (
 )
 from generators.descriptions import Description, Mode, has_time_triggers, has_time_triggers_behind_borders
 from generators.draft import Extra, Windows
+from generators.how_many import examples
 from generators.kinds import DRAWN_KINDS
 from generators.pipelines import DRAWN_STEPS, pipelines
 from oracle.interpreter import OutputMessage, Outputs, run_oracle
@@ -43,7 +44,9 @@ NAMES: dict[str, Any] = {
 }
 """What a case prints as is made of these."""
 SOME = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(100, least=30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 

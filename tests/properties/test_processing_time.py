@@ -5,11 +5,13 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Literal, NamedTuple
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluvial.dsl import KeyedStream, Pipeline, collect, hopping, session, tumbling
 from fluvial.runtime.testing import PipelineDriver
+from generators.how_many import examples
 
 START = 1_700_000_000_000
 PARTITIONS = 2
@@ -115,7 +117,9 @@ def by_event(made: Pipeline, steps: Sequence[Step]) -> Counter[tuple[str, bytes 
         return outputs(driver)
 
 
-@given(st.sampled_from(sorted(OPERATORS)), st.booleans(), STEPS)
+@pytest.mark.parametrize("name", OPERATORS)
+@settings(max_examples=examples(40))
+@given(moved=st.booleans(), steps=STEPS)
 def test_processing_time_is_the_time_of_arrival(name: str, moved: bool, steps: list[Step]) -> None:
     found = by_clock(pipeline(name, "processing", moved=moved), steps)
     assert found == by_event(pipeline(name, "event", moved=moved), steps)

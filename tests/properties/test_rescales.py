@@ -34,7 +34,7 @@ TURN = st.integers(0, 12)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["log", "sent"])
 def test_runs_of_any_elasticity_write_what_one_run_writes(kind: str) -> None:
-    @settings(max_examples=examples(30), deadline=None, suppress_health_check=PATIENT)
+    @settings(max_examples=examples(30, least=3), deadline=None, suppress_health_check=PATIENT)
     @given(cases("on_time", max_records=10, extras=get_args(Extra)), st.data())
     def check(case: Case, data: st.DataObject) -> None:
         outputs = expected_at_any_elasticity(case)
@@ -47,7 +47,7 @@ def test_runs_of_any_elasticity_write_what_one_run_writes(kind: str) -> None:
 
 @pytest.mark.slow
 def test_runs_that_die_leave_tasks_apart_and_lose_nothing() -> None:
-    @settings(max_examples=examples(30), deadline=None, suppress_health_check=PATIENT)
+    @settings(max_examples=examples(30, least=3), deadline=None, suppress_health_check=PATIENT)
     @given(
         cases("on_time", negative=False, extras=get_args(Extra)),
         st.lists(st.tuples(ELASTICITY, TURN), min_size=2),

@@ -12,6 +12,10 @@ SHARE = 20
 LEAST = 5
 FEW = 5
 """The examples of each property in a quick run."""
+SOME = 30
+"""The examples in CI of a property that does not say how many it tries."""
+MANY = 100
+"""The examples of such a property at length, and where a developer runs it."""
 
 
 def examples(number: int, *, least: int = LEAST) -> int:
