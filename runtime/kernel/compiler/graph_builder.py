@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from ....dsl import operators as ops
+from ....dsl.pipeline import Pipeline
 from ....planner.flow import Flow
 from ....planner.partial_aggregates import combining_reader, partial_reader
 from ....planner.plan import Plan
@@ -33,13 +34,8 @@ def build_stage_graph(
     operators = {id: pipeline.operator(id) for id in stage.operators}
     inputs: dict[str, StageInput] = {}
     to_all = {one.id for one in pipeline.borders if one.to_all}
-    followers: dict[str, list[str]] = {id: [] for id in operators}
-    readers: dict[str, list[str]] = {}
     side_of = {id: operator.inputs[0] for id, operator in operators.items() if isinstance(operator, ops.Side)}
-    for id, operator in operators.items():
-        for source in operator.fed_by if id not in side_of else ():
-            crossing = border(pipeline, source)
-            (readers.setdefault(source, []) if crossing else followers[source]).append(id)
+    followers, readers = _followers(pipeline, operators, side_of)
     for stream in stage.inputs:
         origin = next(
             (source for source in pipeline.sources if source.id in operators and source.stream == stream), None
@@ -63,6 +59,18 @@ def build_stage_graph(
     _add_nodes(graph)
     graph.exact = _is_exact(graph)
     return graph
+
+
+def _followers(
+    pipeline: Pipeline, operators: Mapping[str, ops.Operator], side_of: Collection[str]
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The operators behind each operator of a stage, and those that read each border, by id."""
+    followers: dict[str, list[str]] = {id: [] for id in operators}
+    readers: dict[str, list[str]] = {}
+    for id, operator in operators.items():
+        for source in operator.fed_by if id not in side_of else ():
+            (readers.setdefault(source, []) if border(pipeline, source) else followers[source]).append(id)
+    return followers, readers
 
 
 def _combining(
