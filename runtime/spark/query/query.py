@@ -39,7 +39,7 @@ from .batch_requests import BatchRequests
 from .batch_sizing import BatchSizer
 from .bucket_split import begin_split, check_split, end_split, first_state, split_source
 from .checkpoint_log import PLANNED, SHUFFLE_PARTITIONS, batch_numbers
-from .checkpoint_record import IDENTITY, find_checkpoint, group_name, group_of, wanted_record
+from .checkpoint_record import IDENTITY, QueryCheckpoint, find_checkpoint, group_name, group_of, wanted_record
 from .connection import BatchSink, Connection, StopAt
 from .input_offsets import input_ends, input_starts
 from .observed_metrics import observed
@@ -66,17 +66,12 @@ def prepare(
 
     Raises PlanError if Spark cannot continue the query's checkpoint.
     """
-    reset = reset_command(plan, connection.system, settings, "spark")
-    wanted = wanted_record(plan, stages, settings, default_count(cores := session.sparkContext.defaultParallelism))
-    buckets, grows = settings.spark_buckets, not frames.inputs
-    checkpoint = find_checkpoint(plan, wanted, buckets, root, reset, may_grow=grows)
-    checkpoint = begin_split(plan, end_split(plan, checkpoint, connection), buckets, connection)
+    cores = session.sparkContext.defaultParallelism
+    checkpoint = _checkpoint(plan, stages, connection, settings, root, cores, may_grow=not frames.inputs)
     folder, record = checkpoint.folder, checkpoint.record
     assert record is not None
     key_buckets, query_levels = record.key_buckets, levels(plan, stages, record.buckets)
     check_tasks(settings.spark_shuffle_partitions, key_buckets, plan.pipeline.origin)
-    cache = Size(settings.cached_entries, settings.cached_bytes)
-    keeps = not settings.forget_at_end
     # Messages between stages stay in the query, which takes any.
     limits = record_limits(frames.system_part(plan), connection.system.admin(), without="intermediate")
     by_time = without_order(plan, query_levels, frames.inputs)
@@ -84,9 +79,9 @@ def prepare(
         plan,
         query_levels,
         key_buckets,
-        cache,
+        Size(settings.cached_entries, settings.cached_bytes),
         record.resets,
-        keeps,
+        not settings.forget_at_end,
         limits,
         settings.stall_timeout,
         columns,
@@ -103,6 +98,23 @@ def prepare(
     split = split_source(plan, stages, checkpoint)
     run = _begin_run(folder) if isinstance(folder, HadoopPath) else ""
     return QueryPlan(plan, query_levels, key_buckets, shipped, folder, group, sources, starts, once, ids, split, run)
+
+
+def _checkpoint(
+    plan: Plan,
+    stages: list[PlannedStage],
+    connection: Connection,
+    settings: Settings,
+    root: CheckpointPath,
+    cores: int,
+    *,
+    may_grow: bool,
+) -> QueryCheckpoint:
+    """The checkpoint that a query goes on from: a new one where its buckets are to be split, if they `may_grow`."""
+    buckets, reset = settings.spark_buckets, reset_command(plan, connection.system, settings, "spark")
+    wanted = wanted_record(plan, stages, settings, default_count(cores))
+    checkpoint = find_checkpoint(plan, wanted, buckets, root, reset, may_grow=may_grow)
+    return begin_split(plan, end_split(plan, checkpoint, connection), buckets, connection)
 
 
 def of_one_run(queries: Sequence[QueryPlan]) -> list[QueryPlan]:

@@ -76,13 +76,9 @@ def run_queries(
                 _log.warning("a Python process of query %s came up too slowly; the query is begun again", number)
                 queries[number] = _begun(begin, query_plans[number], most)
                 starts[number] += 1
-            for number, plan in enumerate(query_plans if sizers else ()):
-                sizer = sizers.get(plan.group)
-                if sizer is None or not sizer.due:
-                    continue
-                between = partial(is_between_batches, plan.checkpoint)
-                if _stopped_when(queries[number], between, _BATCHES_TO_WAIT * sizer.target):
-                    queries[number] = _begun(begin, plan, most)
+            for number, query_plan in enumerate(query_plans if sizers else ()):
+                if _stopped_for_size(queries[number], query_plan, sizers.get(query_plan.group)):
+                    queries[number] = _begun(begin, query_plan, most)
             _show(queries)
             if not slow:
                 _raise_any(queries, most)
@@ -95,6 +91,13 @@ def run_queries(
     finally:
         for query in queries:
             query.stop()
+
+
+def _stopped_for_size(query: StreamingQuery, plan: QueryPlan, sizer: BatchSizer | None) -> bool:
+    """Stop a query between two batches where its sizer has found another bound for them. Returns whether it was."""
+    if sizer is None or not sizer.due:
+        return False
+    return _stopped_when(query, partial(is_between_batches, plan.checkpoint), _BATCHES_TO_WAIT * sizer.target)
 
 
 def _stopped_when(query: StreamingQuery, may_stop: Callable[[], bool], patience: float = math.inf) -> bool:
