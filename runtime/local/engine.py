@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from functools import partial
 from typing import Any, cast
@@ -32,13 +32,7 @@ from ..process.stop_request import Stopped
 from ..report import OnProgress, Report
 from ..systems.contract import Admin, ProducingSystem, PublishingSystem, RecordProducer, StreamPartition, System
 from ..systems.end_offsets import EndOffsets
-from ..systems.provisioning import (
-    changelogs_of,
-    make_changelogs,
-    make_streams,
-    outputs_of,
-    refuse_other_counts,
-)
+from ..systems.provisioning import changelogs_of, make_changelogs, make_streams, outputs_of, refuse_other_counts
 from .checkpoints.border_compatibility import refuse_changed_borders
 from .checkpoints.checkpoint import checkpoints_in
 from .checkpoints.migration import kept_states, refuse_other_grouping, refuse_recreated
@@ -200,7 +194,27 @@ def _prepare(
     # At once: to restore state may take longer than others wait for a heartbeat.
     if (watch := begin_watch(plan, system, settings, guard, machine)) is not None:
         stack.callback(watch.close)
-    reporter = ProgressReporter(
+    reporter = _reporter(plan, system, progress, guard, machine, inputs, change_seconds)
+    container = _open_container(
+        plan, system, settings, guard, inputs, outputs, reporter, stop, stack, machine, loop, watch
+    )
+    # Not before: it says that earlier generations are fenced and that the tasks are open.
+    guard.announce("running")
+    # Last: it freezes all objects that are there, and these last as long as the run.
+    stack.enter_context(reduced_gc())
+    return container
+
+
+def _reporter(
+    plan: Plan,
+    system: System,
+    progress: OnProgress | None,
+    guard: PlaceGuard,
+    machine: Machine,
+    inputs: InputStreamMonitor,
+    change_seconds: float | None,
+) -> ProgressReporter:
+    return ProgressReporter(
         plan,
         EndOffsets(system.admin(), threaded=isinstance(system, ProducingSystem)),
         progress,
@@ -210,14 +224,6 @@ def _prepare(
         warnings=inputs.warnings,
         elasticity_change_seconds=change_seconds,
     )
-    container = _open_container(
-        plan, system, settings, guard, inputs, outputs, reporter, stop, stack, machine, loop, watch
-    )
-    # Not before: it says that earlier generations are fenced and that the tasks are open.
-    guard.announce("running")
-    # Last: it freezes all objects that are there, and these last as long as the run.
-    stack.enter_context(reduced_gc())
-    return container
 
 
 def _open_container(
@@ -252,8 +258,7 @@ def _open_container(
     # by an assignment that was written since this one has joined; and others may have split it until they were fenced.
     own, settled = _own_tasks(plan, system, guard, follows=follows)
     tasks, opener = open_tasks(shared, system, admin, stack, own, resources, may_get_more=follows, wall=machine.wall)
-    consumer = system.consumer()
-    stack.callback(consumer.close)
+    consumer = stack.enter_context(closing(system.consumer()))
     open_sinks(plan, stack, loop.run, settings.stall_timeout)
     return Container(
         plan,
@@ -369,8 +374,7 @@ def open_commits(
             journal=_produced_journal(plan, system, stack),
         )
     publishing = cast("PublishingSystem", system)
-    publisher = publishing.producer(guard.incarnation)
-    stack.callback(publisher.close)
+    publisher = stack.enter_context(closing(publishing.producer(guard.incarnation)))
     streams = [stream for stream in plan.streams if stream.kind == "intermediate"]
     between = [(stream.name, partition) for stream in streams for partition in range(stream.partitions)]
     between += [(one.stream, number) for one in journals_of(plan) for number in range(one.stage.tasks)]
