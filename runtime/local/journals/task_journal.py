@@ -74,7 +74,6 @@ class TaskJournal:
         self._run = run
         self._warned = False
         self._entries: dict[bytes, tuple[MessageName | PaneName, bytes]] = {}
-        self._read_from = start
         self._done: deque[_Stretch] = deque()
         self._open = _Stretch(start)
 

@@ -26,7 +26,7 @@ class StageTimes:
 
     def __init__(self, plan: Plan, levels: Levels) -> None:
         in_order = sorted(levels.of_stage, key=levels.of_stage.__getitem__)
-        self._stages = [_StageTime(plan, plan.stage(id), levels) for id in in_order]
+        self._stages = [_StageTime(plan, plan.stage(id)) for id in in_order]
         self._read = [stream for stream, level in levels.of_stream.items() if level > 0]
         self.follow_clock = any(node.kind == "clock" for stage in self._stages for node in stage.watermarks.nodes)
 
@@ -52,7 +52,7 @@ class _NoState:
 class _StageTime:
     """The watermarks of one stage. The producers of a source are its partitions; what another stage writes has one."""
 
-    def __init__(self, plan: Plan, stage: PlannedStage, levels: Levels) -> None:
+    def __init__(self, plan: Plan, stage: PlannedStage) -> None:
         self._sources = [name for name in stage.inputs if plan.stream(name).kind == "source"]
         self._graph = graph = build_stage_graph(plan, stage.id, dict.fromkeys(stage.inputs, "given"))
         self.watermarks = WatermarkGraph(graph.nodes, lambda _: None)
