@@ -1,4 +1,4 @@
-"""Lets calls begin within a limit: what a process may use of it, and the calls that wait."""
+"""Admits calls within a limit: what a process may use of the limit, and the calls that wait for it."""
 
 import asyncio
 import math
@@ -13,16 +13,17 @@ from ....dsl.limit import BudgetExhausted, Limit
 from .limit_meter import Meter
 
 AHEAD_SECONDS = 0.02
-"""So far ahead of what may begin messages are taken: as long as a turn of a busy container takes."""
+"""Messages are taken for the calls that may begin within so many seconds, about a turn of a busy container."""
 _ALL = 1 - 1e-12
-"""The share of a budget that is all of it, in spite of rounding."""
+"""From this share on a budget counts as exhausted: sums of costs are rounded."""
 _NEW = 0.1
 """The weight of the newest estimate in the mean of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What a call has taken of a limit: `at` which time, in seconds, how many tokens, and how much of the budget."""
+    """What a call has taken of a limit: when (`at`, in seconds of the event loop), how many tokens, and how much of the
+    budget."""
 
     at: float
     tokens: float
@@ -32,9 +33,9 @@ class Ticket:
 class Admission:
     """What a process may use of a limit, and the calls that wait for it, first come, first served.
 
-    What a call costs is known once it has ended. Until then as much of the budget is held for it as the dearest call so
-    far has cost; where less than that is left, or no call has ended yet, calls are made one by one. So the budget is
-    passed by one call at most, unless a call costs more than all before it.
+    The cost of a call is known once it has ended. Until then the cost of the dearest call so far is held for it. Where
+    less than that is left of the budget, or no call has ended yet, calls are made one by one. So at most one call goes
+    beyond the budget, unless a call costs more than all before it.
     """
 
     def __init__(self, limit: Limit) -> None:
@@ -43,7 +44,7 @@ class Admission:
         self.lock = Lock()
         """Held where meters are read or changed: leases are renewed in another thread."""
         self.lease_ends = math.inf
-        """By the clock of the event loop: from then on no call begins."""
+        """The time of the event loop, in seconds, from which no call begins."""
         amounts = {"calls": (limit.calls, per), "tokens": (limit.tokens, per), "budget": (limit.budget, math.inf)}
         self.most: Mapping[str, float] = {name: most for name, (most, _) in amounts.items() if most is not None}
         """What the limit allows of each amount in all processes."""
@@ -67,8 +68,8 @@ class Admission:
         self._timer: asyncio.TimerHandle | None = None
 
     def divide(self, parts: int) -> None:
-        """Have an equal part of the limit, for good: so many processes use it without knowing each other. A part of
-        less than one call is one call in a longer span."""
+        """Use one of `parts` equal parts of the limit from now on, where processes do not tell each other what they
+        use. A part of less than one call becomes one call in a longer span."""
         if parts == self._parts:
             return
         self._parts = parts
@@ -125,8 +126,8 @@ class Admission:
             raise
 
     def leave(self, ticket: Ticket, value: Any, results: Any, *, failed: bool) -> None:
-        """A call has ended: settle what it has used. One that has `failed` has cost nothing, and has used the tokens
-        that were estimated. Raises what the functions of the limit raise."""
+        """A call has ended: replace what was held for it by what it has used. A call that `failed` has cost nothing,
+        and has used the tokens of its estimate. Raises what the functions of the limit raise."""
         now = ticket.at if self._loop is None else self._loop.time()
         self._under_way = max(0, self._under_way - 1)
         limit, tokens, budget = self.limit, self.meters.get("tokens"), self.meters.get("budget")
@@ -147,7 +148,7 @@ class Admission:
         self.pump()
 
     def give_back(self, ticket: Ticket) -> None:
-        """A call does not begin after all: it has used nothing."""
+        """A call that was admitted does not begin: free all that it has taken."""
         taken = {"calls": 1.0, "tokens": ticket.tokens, "budget": ticket.cost}
         with self.lock:
             for name, meter in self.meters.items():
@@ -157,7 +158,8 @@ class Admission:
         self.pump()
 
     def pump(self) -> None:
-        """Let calls begin that wait and may: a call has ended, time has passed, or there is more to be used."""
+        """Let waiting calls begin, as far as the limit allows. Called when a call has ended, when time has passed, and
+        when this process may use more."""
         loop, waiting = self._loop, self._waiting
         if self._timer is not None:
             self._timer.cancel()
@@ -185,10 +187,10 @@ class Admission:
             ready.set_result(self._take(now, tokens))
 
     def flush(self) -> None:
-        """A commit waits for calls: where the budget is exhausted, do not keep those waiting whose messages were taken
-        before, such as repeats."""
+        """A commit waits for calls: let those begin that wait for an exhausted budget, such as further attempts. Their
+        messages were taken before, so the commit would wait for good."""
         waiting, loop = self._waiting, self._loop
-        if self.limit.when_exhausted == "error":  # they fail as soon as those that are under way have ended
+        if self.limit.when_exhausted == "error":  # waiting calls fail once those in flight have ended
             return
         while waiting and self._all_is_used and loop is not None:
             tokens, _, ready = waiting.popleft()
@@ -196,11 +198,11 @@ class Admission:
                 ready.set_result(self._take(loop.time(), tokens))
 
     def room(self) -> int:
-        """How many calls more may be submitted, so that few wait: those that may begin soon, or one if none waits."""
+        """How many more calls may be submitted: those that may begin soon, so that few wait; or one if none waits."""
         loop = self._loop
         if self.exhausted:
-            self._tell_if_exhausted()  # for messages that are not taken there is no call that would
-            # With "error" they are not kept waiting; a budget of others may be spare.
+            self._tell_if_exhausted()  # no call does that for messages that are not taken
+            # With "error" messages must be taken, to fail; unless other processes have budget left.
             return 1 << 30 if self._fails else 0
         if loop is None or loop.is_closed():
             return max(0, 1 - self.expected)
@@ -208,7 +210,7 @@ class Admission:
         with self.lock:
             soon = {name: meter.room(now, means[name], AHEAD_SECONDS) for name, meter in self.meters.items()}
         if soon.get("budget", 1.0) < 1 and self._under_way:
-            return 0  # a call that waits for a budget might hold a commit up for good
+            return 0  # a call that waits for the budget could hold up a commit for good
         return max(0, max(1, int(min(1 << 30, *soon.values()))) - self.expected)
 
     @property
@@ -227,12 +229,12 @@ class Admission:
         """How much of the budget is used in all processes."""
         return max(self._spent_by_all, self.meters["budget"].used_in_all)
 
-    def told_of_all(self, spent: float) -> None:
-        """So much of the budget is spent in all processes."""
+    def set_spent_by_all(self, spent: float) -> None:
+        """Set how much of the budget is spent in all processes, as these report it."""
         self._spent_by_all = spent
 
     def pump_soon(self) -> None:
-        """Let calls begin that may, from another thread."""
+        """As `pump`, but may be called by another thread."""
         loop = self._loop
         if loop is not None:
             with suppress(RuntimeError):  # it is closed

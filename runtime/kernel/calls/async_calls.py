@@ -35,7 +35,7 @@ Gate = Callable[[Call], Awaitable[None]]
 
 
 class Caller(Protocol):
-    """Whose calls a pool makes, as errors say it: an operator, or what else calls a function of the user's."""
+    """What a pool makes calls for, as errors name it: an operator, or an executor."""
 
     @property
     def label(self) -> str:
@@ -50,7 +50,8 @@ class Caller(Protocol):
 
 class Deadlines:
     """Cancels the worker of a call that takes longer than `timeout` seconds, and marks the call as expired. If the call
-    has not ended some time later, `give_up(call, worker)` is called. Time in which the loop was blocked does not count.
+    has not ended GRACE_SECONDS later, `give_up(call, worker)` is called. Time in which the loop was blocked does not
+    count.
 
     One timer serves all calls: they have the same timeout, so the oldest one expires first. `asyncio.timeout` would set
     a timer for each call, which takes longer than all other work on a call.
@@ -217,7 +218,7 @@ class CallPool:
         worker.add_done_callback(self._gone)
 
     def _gone(self, worker: "asyncio.Task[Any]") -> None:
-        """A worker has ended. What ends the process is raised by the loop as well, and is not to be told again."""
+        """A worker has ended. The loop itself raises what ends the process, so only other errors are reported here."""
         self._workers.discard(worker)
         error = None if worker.cancelled() else worker.exception()
         if error is not None and not isinstance(error, INTERRUPTIONS):
@@ -278,7 +279,7 @@ class CallPool:
             wrong = error = None  # their tracebacks refer to this frame
 
     async def _refuse(self, call: Call, error: Exception) -> None:
-        """A call never may begin: fail it, and make no other attempt."""
+        """The door has refused a call: fail it, without another attempt."""
         call.results, call.error, call.tries = [], error, self._retry.attempts
         await self._settle(call)
 

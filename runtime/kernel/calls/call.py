@@ -4,9 +4,13 @@ from typing import Any
 
 
 class Call:
-    """One call: its arguments, and its results or error. `tries` counts the attempts. `path` tells it from the other
-    calls of its message: its number, or that of a call behind another one, with the path of that. `name` is that in
-    the journal, of before the call: a function may change its argument."""
+    """One call: its argument `value`, and its results or error. `tries` counts the attempts, and `deadline` is when the
+    present one expires, in seconds of `LoopTime`.
+
+    `path` tells the calls of one message apart. It is the number of the call within the message or, behind another
+    call, the path of that and a number. `name` is its name in the journal. It is made before the call, since the
+    function may change its argument.
+    """
 
     __slots__ = ("deadline", "done", "error", "expired", "item", "key", "name", "path", "results", "tries", "value")
 

@@ -19,8 +19,8 @@ from .ordered_queues import OrderedQueues
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
-_as_they_lie = msgspec.msgpack.Encoder().encode
-_kept = msgspec.msgpack.Decoder(list[bytes | None]).decode
+_encode_unsorted = msgspec.msgpack.Encoder().encode
+_decode_results = msgspec.msgpack.Decoder(list[bytes | None]).decode
 
 
 class KeptResults(Protocol):
@@ -86,17 +86,17 @@ _PANE = bytes([0x90 + len(PaneName._fields)])  # how an array of so many begins
 
 
 def named(name: bytes) -> MessageName | PaneName:
-    """What the name of a call says. Raises DecodeError or UnicodeDecodeError for what is none."""
+    """Decode the name of a call. Raises DecodeError or UnicodeDecodeError for bytes that are no such name."""
     return _decode_pane(name) if name[:1] == _PANE else _decode_message(name)
 
 
 def _digest(value: Any) -> bytes:
-    """16 bytes that name a value by its content, and its type by name. Raises for a value that msgpack has no encoding
-    for: its text may have an address in it, or leave out the half."""
+    """16 bytes that name a value by its content and the name of its type. Raises TypeError for a value that msgpack
+    cannot encode. Its `repr` would not do: it may contain an address, or leave a part out."""
     try:
         data = _encode(value)
     except TypeError:  # keys of a dictionary that are no strings cannot be put in an order
-        data = _as_they_lie(value)
+        data = _encode_unsorted(value)
     return hashlib.blake2b(type(value).__qualname__.encode() + b"\0" + data, digest_size=16).digest()
 
 
@@ -119,8 +119,8 @@ class CallJournal:
         self._warned: set[str] = set()
 
     def answered(self, call: Call) -> bool:
-        """Whether the results of a call were kept: the call has them then. It has its name from now on; a call whose
-        argument cannot be encoded has none, and its results are not kept."""
+        """Name a call, and look up results that were kept under its name. Returns whether there are any: the call has
+        them then. A call whose argument cannot be encoded gets no name, and its results are not kept."""
         try:
             call.name = self._name(call.item[2], call)
         except Exception as error:  # whatever a user's value raises
@@ -129,7 +129,7 @@ class CallJournal:
         if data is None:
             return False
         try:
-            call.results = [None if one is None else self._serde.decode(one) for one in _kept(data)]
+            call.results = [None if one is None else self._serde.decode(one) for one in _decode_results(data)]
         except SystemProblem:
             raise
         except Exception as error:
@@ -139,12 +139,12 @@ class CallJournal:
         return True
 
     def keep(self, call: Call) -> None:
-        """Keep the results of a call that was not answered. It fails if they cannot be encoded: they would be paid for
-        again."""
+        """Keep the results of a call that was made. The call fails if they cannot be encoded: after a crash it would be
+        made, and paid, again."""
         if call.name is None:
             return
         try:
-            data = _as_they_lie([None if one is None else self._serde.encode(one) for one in call.results])
+            data = _encode_unsorted([None if one is None else self._serde.encode(one) for one in call.results])
         except Exception as error:
             wrong = f"{self._label}: a result cannot be kept in the journal: {type(error).__name__}: {error}"
             expected, remedy = f"results of {self._serde.name}", "return these, or pass result= with their type"
@@ -159,8 +159,8 @@ class CallJournal:
 
 
 class JournalledQueues(OrderedQueues):
-    """Queues of calls in front of which a journal stands: a call whose results were kept does not begin, and ends in
-    its place in the order; others are kept as soon as they end, whatever they wait for."""
+    """Queues of calls with a journal. A call whose results were kept is not made, and ends at its place in the order.
+    The results of other calls are kept as soon as these end, before their turn to be delivered."""
 
     __slots__ = ("_closed", "_journal", "_make")
 
@@ -188,7 +188,7 @@ class JournalledQueues(OrderedQueues):
 
     def _begin_or_answer(self, call: Call) -> None:
         if self._journal.answered(call):
-            # Not at once: the message of this call is just being passed on.
+            # Not at once: the message of this call is still being fed to the stage.
             asyncio.get_running_loop().call_soon(self._answer, call)
         else:
             self._make(call)

@@ -131,5 +131,5 @@ def origins(
 
 
 def unnamed(_: InFlightMessage) -> str:
-    """The origin of the messages of a pool that was not told any."""
+    """The origin of the messages of a pool that names none: raises UsageError."""
     raise _outside()

@@ -1,4 +1,4 @@
-"""Leaves off calls of a service that fails: one `Circuit` for each breaker of a process."""
+"""Circuit breakers: calls of a service that fails wait. Each process has one `Circuit` for each `Breaker`."""
 
 import asyncio
 import logging
@@ -13,8 +13,8 @@ _log = logging.getLogger(__name__)
 
 
 class Circuit:
-    """Closed, calls pass. Open, they wait until the rest is over; then one of them passes to try, and the others follow
-    if it does not fail."""
+    """The circuit of a breaker. While it is closed, calls pass. While it is open, they wait until its rest is over;
+    then one call passes, to try the service. If that does not fail, the circuit closes, and the others pass."""
 
     def __init__(self, breaker: Breaker) -> None:
         self.breaker, self.name = breaker, breaker.name
@@ -29,7 +29,7 @@ class Circuit:
 
     @property
     def open(self) -> bool:
-        """Whether calls are left off, but for one that tries."""
+        """Whether calls wait, all but the one that tries the service."""
         return self._open_until > -math.inf
 
     @property
@@ -50,7 +50,8 @@ class Circuit:
             await ready
 
     def passes(self) -> bool | None:
-        """Let a call pass that has waited until it may: whether it is to try; None where another one tries."""
+        """Let a call pass that `rested` has let go. Returns whether it tries the service; None where it must wait
+        again, since another call tries."""
         if not self.open:
             return False
         if self._loop is None or self._rests(self._loop):
@@ -62,7 +63,7 @@ class Circuit:
         return self.open and (self._tries or loop.time() < self._open_until)
 
     def leave(self, error: BaseException | None, *, tried: bool, given_up: bool = False) -> None:
-        """A call that has passed has ended, or was `given_up` in between, which tells nothing of the service."""
+        """A call that has passed has ended. One that was `given_up` before its end says nothing about the service."""
         if tried:
             self._tries = False
         if given_up:
@@ -76,7 +77,7 @@ class Circuit:
                 self._begin_rest(error)
 
     def room(self, expected: int) -> int:
-        """How many calls more may be submitted, where so many are expected: none while it rests, then one to try."""
+        """How many more calls may be submitted where so many are `expected`: none during a rest, then one to try."""
         if not self.open:
             return 1 << 30
         over = self._loop is None or self._loop.is_closed() or self._loop.time() >= self._open_until
@@ -100,7 +101,7 @@ class Circuit:
         self._wake()
 
     def _wake(self) -> None:
-        """Let all that wait look again. Not the first alone: it may wait for a limit, or be cancelled."""
+        """Let all waiting calls check again. Not only the first: it may go on to wait for a limit, or be cancelled."""
         while self._waiting:
             ready = self._waiting.popleft()
             if not ready.done():

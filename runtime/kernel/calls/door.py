@@ -1,4 +1,4 @@
-"""What lets the calls of a pool begin: within a limit, and while no breaker leaves them off."""
+"""Doors: what each attempt of a call passes before it begins, in front of the calls of one pool."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,8 @@ from .function_pools import FunctionPool, loop_pools
 
 
 class Door:
-    """What lets the calls of one pool begin: a limit and a breaker, which others share, and how many run at once."""
+    """Lets the calls of one pool begin: within a limit and while a breaker is closed, both of which other pools may
+    share, and as many at once as the service takes."""
 
     def __init__(
         self, admission: Admission | None, circuit: Circuit | None = None, concurrency: Concurrency | None = None
@@ -97,7 +98,7 @@ class Door:
             self._concurrency.give_up()
 
     def leave(self, call: Call, results: Any, error: BaseException | None) -> Exception | None:
-        """A call has ended, in whatever way. Returns the error of a function of the limit's, if one fails."""
+        """A call has ended, with results or an error. Returns the error of a function of the limit, if one fails."""
         if (inside := self._inside.pop(call, None)) is None:
             return None
         ticket, tried = inside
@@ -122,7 +123,8 @@ class Door:
             self._admission.flush()
 
     def close(self) -> None:
-        """No call of the pool comes or goes on. What is under way has cost nothing, and says nothing of the service."""
+        """Let no more calls begin. Those in flight are cancelled: they have cost nothing, and say nothing about the
+        service."""
         self._arrived(self._expected)
         if self._concurrency is not None:
             self._concurrency.close()
@@ -139,9 +141,9 @@ class Door:
             self._admission.expected -= calls
 
 
-class Lookout(Door):
-    """Tells what waits for the limit of a remote table, whose functions wait for it themselves, behind its cache and
-    batches. The calls of the pool are messages, which all begin."""
+class TableDoor(Door):
+    """The door of messages that go to a remote table with a limit, which lets all of them begin. The functions of the
+    table wait for the limit themselves, behind its cache and batches; the door only says whether any of them waits."""
 
     def __init__(self, admission: Admission) -> None:
         super().__init__(admission)
@@ -167,8 +169,8 @@ class Lookout(Door):
 
 
 class PoolDoor(Door):
-    """The door of calls of a plain function: they wait for a place in its pool, too, before their timeout begins. About
-    as many messages are taken as its calls run and wait, so that a commit waits for few."""
+    """The door of calls of a plain function. They also wait for a place in the pool of the function, before their
+    timeout begins. Messages are taken for twice as many calls as there are places, so that a commit waits for few."""
 
     def __init__(
         self,
@@ -190,8 +192,8 @@ class PoolDoor(Door):
 
     @property
     def holds(self) -> bool:
-        """Whether calls wait for what others share, or none may be submitted because of that. To wait for the pool is
-        no such thing: it may never end."""
+        """Whether calls wait for what others share, or none may be submitted because of that. A wait for a place in the
+        pool does not count: it may never end, and then is a stall."""
         if self._known is None or self._known.places.taken < self._known.places.size:
             return super().holds
         limited = self._admission is not None and self._admission.waiting > 0

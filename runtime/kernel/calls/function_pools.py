@@ -14,15 +14,16 @@ from .pool_work import PoolWork, ProcessWork, ThreadWork
 from .threads import CallThreads
 
 CLOSE_SECONDS = 1.0
-"""How long the end of a pool waits for calls that are under way."""
+"""How long the end of a pool waits for calls in flight."""
 REST_SECONDS = 0.002
+"""Pause between two looks at whether these have ended."""
 
 _log = logging.getLogger(__name__)
 
 
 class PoolPlaces(CallPlaces):
-    """The places of a pool, of which there are `size`. Taken are those of calls that run, also of those that were given
-    up and have not returned, and those that are kept for calls which are about to begin."""
+    """The `size` places of a pool. A place is taken by a call that runs, by one that was given up and has not returned,
+    and by one that a door has let in and that is about to begin."""
 
     def __init__(self, size: int) -> None:
         super().__init__(lambda: size)
@@ -50,7 +51,7 @@ class FunctionPool:
         self._opening: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Make ready what the threads need, side by side. Raises what does not go."""
+        """Make ready what the threads need, in all of them at once. Raises the first error."""
         if self._opening is None or (self._opening.done() and self._opening.exception()):
             self._opening = asyncio.ensure_future(self._prepared())
             self._opening.add_done_callback(_retrieve)
@@ -64,8 +65,8 @@ class FunctionPool:
                 raise error
 
     async def call(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """Make a call, and return its result. Where that is cancelled, a process that makes it is ended. A thread is
-        left to itself, and its place is taken until it returns."""
+        """Make a call, and return its result. If this is cancelled, a process that makes the call is ended; a thread
+        runs on, and keeps its place until it returns."""
         if self.kept:
             self.kept -= 1
         else:
@@ -92,7 +93,7 @@ class FunctionPool:
             raise
 
     async def end(self) -> None:
-        """Wait for calls that are under way, CLOSE_SECONDS at most, and end the threads and processes."""
+        """Wait for calls in flight, CLOSE_SECONDS at most, and end the threads and processes."""
         loop = asyncio.get_running_loop()
         until = loop.time() + CLOSE_SECONDS
         self._threads.shutdown(wait=False)
@@ -114,7 +115,7 @@ def _retrieve(task: "asyncio.Task[None]") -> None:
 
 
 class DirectPool:
-    """Makes calls at once, one at a time: under virtual time, which stands still meanwhile."""
+    """The pool of a function under virtual time, which stands still during a call: it makes calls one at a time."""
 
     def __init__(self, work: PoolWork, machine: Machine = THIS_MACHINE) -> None:
         self.users = 0
@@ -152,11 +153,11 @@ class LoopPools:
         self._holders = 0
 
     def hold(self) -> None:
-        """Somebody makes calls in the loop, until `release`."""
+        """Count one more run or executor that makes calls in the loop, until `release`."""
         self._holders += 1
 
     async def release(self) -> None:
-        """Somebody makes no more calls. Behind the last one the pools end that nobody has opened: calls made them."""
+        """Count one less. After the last one the pools end that were made by calls alone, and never opened."""
         self._holders -= 1
         if self._holders <= 0:
             unopened = [pooled for pooled, pool in self._pools.items() if pool.users <= 0]
@@ -204,7 +205,7 @@ class LoopPools:
 
 
 def loop_pools(loop: asyncio.AbstractEventLoop, *, at_once: bool = False) -> LoopPools:
-    """The pools of an event loop, which has its own from now on."""
+    """The pools of an event loop. The first call makes them."""
     pools = pools_of(loop)
     if not isinstance(pools, LoopPools):
         pools = LoopPools(at_once=at_once)
@@ -213,7 +214,7 @@ def loop_pools(loop: asyncio.AbstractEventLoop, *, at_once: bool = False) -> Loo
 
 
 async def open_pool(fn: Any) -> None:
-    """Give the event loop that runs pools, until `close_pool`, and make that of a function, if it is a pooled one."""
+    """Hold the pools of the running event loop until `close_pool`, and open that of `fn` if it is a pooled function."""
     pools = loop_pools(asyncio.get_running_loop())
     pools.hold()
     try:
@@ -225,7 +226,7 @@ async def open_pool(fn: Any) -> None:
 
 
 async def close_pool(fn: Any) -> None:
-    """A function that `open_pool` was called with is needed no more."""
+    """Close the pool of a function that `open_pool` was called with, and release the pools of the event loop."""
     try:
         if isinstance(fn, PooledFunction):
             await fn.close()

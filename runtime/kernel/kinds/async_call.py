@@ -13,7 +13,7 @@ from ....dsl.pooled_function import PooledFunction
 from ....dsl.serde import value_serde
 from ..calls.call_journal import CallJournal, KeptResults, call_names
 from ..calls.call_keys import origins
-from ..calls.door import Door, Lookout
+from ..calls.door import Door, TableDoor
 from ..calls.in_flight import InFlightMessage
 from ..code.code_writer import CodeWriter
 from ..code.source_text import CodePath, Variables
@@ -86,7 +86,7 @@ def attach_pool(
         given["journal"] = _journal(environment, operator, kept)
     if call.table is not None and call.limit is not None:
         # Each attempt has its own timeout; to wait for the limit must cost the message none.
-        given["door"] = Lookout(environment.program.admission(call.limit))
+        given["door"] = TableDoor(environment.program.admission(call.limit))
         call = replace(call, timeout=_FOREVER)
     elif (door := _door(environment, operator, call)) is not None:
         given["door"] = door
@@ -95,7 +95,7 @@ def attach_pool(
 
 
 def _door(environment: StageEnvironment, operator: Operator, call: ops.AsyncCall) -> Door | None:
-    """What the calls of an operator wait for; None if for nothing."""
+    """The door of the calls of an operator; None if they wait for nothing."""
     own = operator.async_call
     if own is not None and own.table is None and isinstance(own.fn, PooledFunction):
         return environment.program.door(call, own.fn)

@@ -62,8 +62,8 @@ class Leased(Protocol):
         """What the first call that waits needs of each amount; nothing where none waits."""
         ...
 
-    def told_of_all(self, spent: float) -> None:
-        """So much of the budget is spent in all processes."""
+    def set_spent_by_all(self, spent: float) -> None:
+        """Set how much of the budget is spent in all processes."""
         ...
 
 
@@ -178,7 +178,7 @@ class LimitBoard:
                     if more.get(key, 0.0) < _LITTLE * self._held[key]:
                         meter.catch_up(more.get(key, 0.0))
             if "budget" in limit.most and grant.spent:
-                limit.told_of_all(grant.spent.get(f"{limit.name}/budget", 0.0))
+                limit.set_spent_by_all(grant.spent.get(f"{limit.name}/budget", 0.0))
 
     def _set_most(self, key: str, meter: Meter) -> None:
         most = min(self._held[key], self._target[key])

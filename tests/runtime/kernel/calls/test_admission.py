@@ -14,7 +14,7 @@ from fluvial.planner import Settings
 from fluvial.runtime.kernel.calls.admission import Admission
 from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.call import Call
-from fluvial.runtime.kernel.calls.door import Door, Lookout
+from fluvial.runtime.kernel.calls.door import Door, TableDoor
 from fluvial.runtime.kernel.calls.task_calls import TaskCalls
 from fluvial.runtime.testing import PipelineDriver
 from generators.how_many import examples
@@ -374,7 +374,7 @@ def test_an_exhausted_budget_is_told_where_no_call_comes_any_more() -> None:
     other = Admission(Limit("model", budget=2))
     other.on_exhausted, other.meters["budget"].most = told.append, 0.0
     assert (other.room(), len(told)) == (0, 1)
-    other.told_of_all(2.0)
+    other.set_spent_by_all(2.0)
     assert (other.room(), len(told)) == (0, 2)
 
 
@@ -407,23 +407,23 @@ def test_a_commit_lets_nothing_pass_a_budget_whose_calls_fail() -> None:
     asyncio.run(calls())
 
 
-def test_who_looks_at_the_limit_of_a_table_lets_calls_pass_and_tells_what_waits() -> None:
+def test_the_door_of_a_table_lets_calls_pass_and_says_whether_any_waits() -> None:
     admission = Admission(Limit("service", budget=1))
-    lookout = Lookout(admission)
+    door = TableDoor(admission)
 
     async def wait() -> None:
         await admission.enter(0)
         call = Call(None, 0, None)
-        lookout.expect()
-        assert await lookout.enter(call) is None
-        assert lookout.leave(call, (), None) is None
-        assert not lookout.holds
+        door.expect()
+        assert await door.enter(call) is None
+        assert door.leave(call, (), None) is None
+        assert not door.holds
         waits = asyncio.get_running_loop().create_task(admission.enter(0))
         await asyncio.sleep(0)
-        assert lookout.holds
-        assert lookout.room > 1000
-        lookout.flush()
+        assert door.holds
+        assert door.room > 1000
+        door.flush()
         await waits
-        lookout.close()
+        door.close()
 
     asyncio.run(wait())

@@ -31,7 +31,7 @@ class Limited:
         self.needs: dict[str, float] = {}
         self.spent = 0.0
 
-    def told_of_all(self, spent: float) -> None:
+    def set_spent_by_all(self, spent: float) -> None:
         self.spent = spent
 
 
