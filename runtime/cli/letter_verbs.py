@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from ...dsl.text import plural, visible
 from ..dead_letters import DeadLetter
@@ -55,7 +56,9 @@ def list_verb(
         table.add_column(title, justify="right" if title == "letters" else "left", no_wrap=True)
     for one in groups:
         times = (moment(one.first), moment(one.last))
-        table.add_row(*map(visible, (one.operator, one.error, one.stream or "-")), f"{one.letters:,}", *times)
+        # Not as markup of Rich: headers of a letter may hold anything.
+        names = (Text(visible(name)) for name in (one.operator, one.error, one.stream or "-"))
+        table.add_row(*names, f"{one.letters:,}", *times)
     console().print(table)
 
 
@@ -162,9 +165,9 @@ def _handle(
         return
     verb = {"replayed": "would replay", "dropped": "would drop"}[done] if dry_run else done
     for stream, count in outcome.handled.items():
-        print(f"{verb} {plural(count, 'dead letter')} of {stream or 'results without a message'}")
+        print(visible(f"{verb} {plural(count, 'dead letter')} of {stream or 'results without a message'}"))
     for reason, count in outcome.left.items():
-        print(f"left {plural(count, 'dead letter')}: {reason}")
+        print(visible(f"left {plural(count, 'dead letter')}: {reason}"))
     if not outcome.handled and not outcome.left:
         print("no dead letters")
 

@@ -1,11 +1,13 @@
 """One task of a stage: compiled code bound to the task's state, outputs and watermarks."""
 
 import logging
+import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from ...dsl.message import Record
+from ...dsl.text import visible
 from ...planner.stream_names import growth_name
 from ...planner.task_assignment import StageTasks
 from .calls.call_journal import KeptResults
@@ -196,8 +198,9 @@ class StageTask:
             operator, close = closers.pop()
             try:
                 close()
-            except Exception:
-                _log.warning("%s: close failed\n  at %s", operator.label, operator.origin, exc_info=True)
+            except Exception as error:
+                trace = visible("".join(traceback.format_exception(error)))
+                _log.warning("%s: close failed\n  at %s\n%s", operator.label, operator.origin, trace)
 
     @property
     def halts(self) -> bool:

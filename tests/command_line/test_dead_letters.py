@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from engines.command_line import Fluvial
+from fluvial.runtime.systems import LogSystem
 from kafka.broker import Broker
 
 SHARES = """
@@ -53,6 +54,22 @@ def test_a_letter_is_shown_and_dropped(fluvial: Fluvial) -> None:
     assert json.loads(fluvial(*words, "--json").out) == {"handled": {"shared": 1}, "left": {}, "done": True}
     assert fluvial(*words).out == "left 1 dead letter: dropped before\n"
     assert "handled: dropped\n" in fluvial("dead-letters", "show", "shares.py", "0:1").out
+
+
+def test_what_a_letter_says_is_neither_obeyed_nor_taken_for_markup(fluvial: Fluvial, folder: Path) -> None:
+    load(fluvial)
+    system = LogSystem(folder / ".fluvial")
+    writing = system.producer().begin()
+    said = {"error": "[/x]: no", "operator": "[bold]\x1b[2J", "stream": "\x1b[2J", "partition": "0", "offset": "0"}
+    headers = tuple((f"fluvial-{name}", text.encode()) for name, text in said.items())
+    writing.append("letters-of-shares-dead-letters", 0, [(None, b"0", 0, headers)])
+    writing.commit()
+    verbs = (("list",), ("show", "0:2"), ("replay", "--all"), ("drop", "--all"))
+    ended = [fluvial("dead-letters", verb, "shares.py", *words) for verb, *words in verbs]
+    assert "[bold]\\x1b[2J" in ended[0].out
+    assert "[/x]" in ended[0].out
+    assert "dropped 1 dead letter of \\x1b[2J" in ended[-1].out
+    assert not any(one.code or "\x1b" in one.out + one.err for one in ended), ended
 
 
 @pytest.mark.parametrize(

@@ -313,7 +313,7 @@ class Lost(Methods):
         raise self.error
 
 
-@pytest.mark.parametrize("error", [TimeoutError(), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [TimeoutError(), asyncio.CancelledError(), OSError("\x1b[2Jgone")])
 def test_an_error_in_closing_is_told_as_that_of_the_client(
     error: BaseException, loop: CallLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -321,6 +321,7 @@ def test_an_error_in_closing_is_told_as_that_of_the_client(
     resources.close()
     (record,) = caplog.records
     assert f"failed in closing: {type(error).__name__}: " in record.getMessage()
+    assert "\x1b" not in record.getMessage()
 
 
 def test_what_ended_while_the_run_used_it_is_told_with_its_error(

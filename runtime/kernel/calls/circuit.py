@@ -6,6 +6,7 @@ import math
 from collections import deque
 
 from ....dsl.breaker import Breaker
+from ....dsl.text import visible
 from ....planner.descriptions import duration
 from .cancellation import is_one_of
 
@@ -89,7 +90,7 @@ class Circuit:
         self.openings += 1
         text = "breaker %r: calls rest for %s after %d failures in a row, the last of them %s: %s"
         rest = duration(self.breaker.rest_ms)
-        _log.warning(text, self.name, rest, self._failures, type(error).__name__, error)
+        _log.warning(text, self.name, rest, self._failures, type(error).__name__, visible(str(error)))
         self._set_timer()
 
     def _set_timer(self) -> None:

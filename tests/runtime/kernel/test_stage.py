@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engines.stages import feed, program_of, task_of
-from fluvial.dsl import KeyedStream, Pane, Pipeline, count, dead_letter, skip, tumbling
+from fluvial.dsl import KeyedStream, Pane, Pipeline, StreamTask, count, dead_letter, skip, tumbling
 from fluvial.dsl.errors import MessageError
 from fluvial.runtime.kernel import firing_pauses
 from fluvial.runtime.kernel.output_buffer import DEAD_LETTERS
@@ -22,6 +22,22 @@ TEN = tumbling(timedelta(milliseconds=10))
 
 def keyed(pipeline: Pipeline) -> KeyedStream[str, int]:
     return pipeline.stream("in", value=int, key=str)
+
+
+class Closing(StreamTask[Any, Any, Any]):
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        raise ValueError("\x1b[2Jgone")
+
+
+def test_no_terminal_obeys_the_error_of_a_task_that_cannot_close(caplog: pytest.LogCaptureFixture) -> None:
+    pipeline = Pipeline("p")
+    pipeline.task(Closing, pipeline.stream("in", value=int), id="closing").send_to("out")
+    task_of(pipeline).close()
+    assert "task closing: close failed\n  at " in caplog.text
+    assert caplog.text.rstrip().endswith("ValueError: \\x1b[2Jgone")
 
 
 def counting(pipeline: Pipeline | None = None) -> Pipeline:

@@ -187,10 +187,15 @@ def test_kept_results_of_another_type_are_called_for_again(caplog: pytest.LogCap
     before = CallJournal("ask", "here", value_serde(str), NAMES, kept)
     for offset in (1, 2):
         made(before, call(message(offset)), "text")
-    now = CallJournal("ask", "here", value_serde(int), NAMES, kept)
+
+    def refuse(_: bytes) -> int:
+        raise ValueError("\x1b[2Jgone")
+
+    now = CallJournal("ask", "here", Serde("numbers", int, str, refuse), NAMES, kept)  # type: ignore[arg-type]
     assert not now.answered(call(message(1)))
     assert not now.answered(call(message(2)))
-    assert len([text for text in caplog.messages if "kept results are not of json:int any more" in text]) == 1
+    (told,) = [text for text in caplog.messages if "kept results are not of numbers any more" in text]
+    assert told.endswith("made again: \\x1b[2Jgone")
 
 
 def test_a_serde_that_cannot_reach_its_registry_ends_the_run() -> None:

@@ -76,6 +76,18 @@ def test_repeats_wait_too_and_it_costs_no_timeout() -> None:
         assert _answers(driver) == [1]
 
 
+def test_no_terminal_obeys_the_error_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def ask(_: int) -> list[int]:
+        raise OSError("\x1b[2Jgone")
+
+    pipeline = Pipeline("broken", on_error=dead_letter())
+    breaker = Breaker("service", failures=1, rest=MINUTE)
+    pipeline.stream("numbers", value=int).async_flat_map(ask, id="ask", breaker=breaker).send_to("answers", value=int)
+    with PipelineDriver(pipeline) as driver:
+        driver.send("numbers", 1)
+    assert caplog.messages[0].endswith("the last of them OSError: \\x1b[2Jgone")
+
+
 def test_other_errors_and_results_end_the_row() -> None:
     service = Service()
     with PipelineDriver(_pipeline(service, max_in_flight=1)) as driver:
