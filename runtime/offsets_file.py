@@ -7,6 +7,7 @@ from msgspec import DecodeError, Struct, json
 
 from ..dsl.errors import UsageError
 from ..dsl.validation import explain
+from .process.data_files import open_named
 from .systems.contract import StreamPartition
 
 FILE_VERSION = 1
@@ -45,9 +46,11 @@ def exported(pipeline: str, system: str, tasks: Mapping[str, Mapping[StreamParti
 
 
 def write_offsets_file(path: Path, offsets: ExportedOffsets) -> None:
-    """Write a record to a file, in place of what it had. Raises UsageError for a file that cannot be written."""
+    """Write a record to a file, in place of what it had. Raises UsageError for a file that cannot be written,
+    SystemProblem where another user may have made it."""
     try:
-        path.write_bytes(json.format(json.encode(offsets), indent=2) + b"\n")
+        with open_named(path) as file:
+            file.write(json.format(json.encode(offsets), indent=2) + b"\n")
     except OSError as error:
         raise UsageError(explain(f"{path} cannot be written: {error.strerror}", "a file in a folder")) from None
 

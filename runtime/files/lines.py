@@ -2,18 +2,15 @@
 
 import gzip
 import io
-import os
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from ...dsl.errors import SystemProblem, UsageError
 from ...dsl.validation import explain
-from ..process.data_files import check_owner, umask
+from ..process.data_files import open_named
 from ..process.resource_limits import remedy_for
 
 STANDARD = "-"
@@ -144,10 +141,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
             yield sys.stdout.buffer
             return
         try:
-            check_owner(Path(path))
-            # A link is followed: the user named it. In a folder of all users the check has refused links.
-            opener = partial(os.open, mode=0o666 & ~umask())
-            file: BinaryIO = opened.enter_context(open(path, "wb", opener=opener))
+            file = opened.enter_context(open_named(path))
         except OSError as error:
             if remedy_for(error) is not None:
                 raise

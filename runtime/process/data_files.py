@@ -7,7 +7,9 @@ workers on this machine inherit.
 
 import os
 import stat
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from ...dsl.errors import SystemProblem, UsageError
 from ...dsl.validation import explain
@@ -52,6 +54,16 @@ def open_file(file: str | Path, flags: int) -> int:
     # A link may point to any file that this user can write, and other users may be able to create links in the folder.
     fresh = os.O_NOFOLLOW if flags & os.O_CREAT else 0
     return os.open(file, flags | fresh | os.O_CLOEXEC, 0o666 & ~umask())
+
+
+def open_named(file: str | Path) -> BinaryIO:
+    """Open a file that the user has named, for writing, in place of what it had. A new file lacks the permissions of
+    `umask`. A link is followed: the user named it, and where every user may write, links are refused.
+
+    Raises SystemProblem as `check_owner` does, and OSError.
+    """
+    check_owner(Path(file))
+    return open(file, "wb", opener=partial(os.open, mode=0o666 & ~umask()))
 
 
 def write_file(file: Path, data: bytes) -> None:

@@ -11,7 +11,7 @@ from faults.foreign import make_foreign
 from faults.small_disks import small_disk
 from fluvial.dsl import Pipeline, SystemProblem, UsageError, count, tumbling
 from fluvial.planner import Settings, plan
-from fluvial.runtime import reset, run
+from fluvial.runtime import export_offsets, reset, run
 from fluvial.runtime.files import open_output
 from fluvial.runtime.local.stores.task_stores import task_folders
 from fluvial.runtime.process.data_files import check_owner, make_folder, umask, write_file
@@ -128,6 +128,19 @@ def test_links_in_a_folder_of_all_users_are_refused(shared: Path, tmp_path: Path
     with pytest.raises(SystemProblem, match="is a link"), open_output(str(shared / "out")):
         pass
     assert not list((tmp_path / "mine").iterdir())
+
+
+def test_offsets_are_exported_to_no_file_that_another_user_may_have_made(shared: Path, tmp_path: Path) -> None:
+    system = LogSystem(tmp_path / "log", fsync=False)
+    write(system, {"words": [[(b"k", b"v", 0, ())]]})
+    run(counted(), system=system, until="end")
+    mine, link = shared / "offsets.json", shared / "link.json"
+    export_offsets(counted(), mine, system=system)
+    assert mine.stat().st_mode & 0o777 == 0o600
+    link.symlink_to(tmp_path / "victim")
+    with pytest.raises(SystemProblem, match="is a link"):
+        export_offsets(counted(), link, system=system)
+    assert not (tmp_path / "victim").exists()
 
 
 def test_a_folder_that_everyone_may_write_to_is_refused(shared: Path) -> None:
