@@ -251,6 +251,21 @@ def test_a_batch_job_writes_what_the_oracle_does_whatever_the_order_of_its_rows(
     assert report.written["minutes"] == len(kept.rows)
 
 
+def test_a_batch_job_warns_of_times_in_seconds(spark: "SparkSession") -> None:
+    pipeline = Pipeline("seconds")
+    clicks = pipeline.stream("clicks", value=Click, timestamp=lambda click: click.at // 1000)
+    keyed = clicks.partition_by(user_of, id="by-user", key_type=str)
+    keyed.window(tumbling(MINUTE), count(), id="minutes").send_to("minutes")
+    report = run(
+        pipeline,
+        engine="spark",
+        inputs={"clicks": frame_of(spark, range(9))},
+        outputs={"minutes": Kept()},
+        settings=SMALL,
+    )
+    assert [*report.warnings] == ["times of clicks"]
+
+
 @pytest.mark.skipif(not DATA.exists(), reason=f"{DATA.name} is not beside the repository")
 def test_the_real_log_as_a_batch_job_has_the_sessions_of_a_run(spark: "SparkSession") -> None:
     with gzip.open(DATA) as file:

@@ -29,6 +29,7 @@ from ..query.progress import PROGRESS_SECONDS, report_of
 from ..query.supervision import problem
 from .batch_job import BatchJob, batch_jobs, job_rows, typed_frames
 from .job_session import begin_group, cancel_group, group_tasks, in_session, job_session, users_session
+from .job_warnings import job_warnings
 from .output_schema import OutputSchema, output_schemas
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def run_batch(plan: Plan, frames: DataFrames, settings: Settings, progress: OnPr
         ended = False
     if not ended:
         raise _was_stopped(plan)
-    done = report_of(plan, report.counts.by_kind, time.monotonic() - started)
+    warnings = job_warnings(plan, report.counts, frames.inputs)
+    done = report_of(plan, report.counts.by_kind, time.monotonic() - started, warnings=warnings)
     if progress is not None:
         progress(_progress(done))
     return done

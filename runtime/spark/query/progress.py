@@ -63,6 +63,17 @@ def report_of(
     )
 
 
+def latest_times(plan: Plan, watermarks: Mapping[str, int]) -> dict[str, int]:
+    """The largest timestamp of each source, by the watermarks of its partitions."""
+    behind = {source.stream: source.out_of_order for source in plan.pipeline.sources}
+    latest: dict[str, int] = {}
+    for place, watermark in watermarks.items():
+        stream = place.rpartition("/")[0]
+        if stream in behind:
+            latest[stream] = max(watermark + behind[stream], latest.get(stream, watermark + behind[stream]))
+    return latest
+
+
 class QueryMonitor:
     """Reports the progress of all queries of a run, and knows whether the run is to stop."""
 
@@ -184,14 +195,8 @@ class QueryMonitor:
     def _times_of(self, totals: Counts) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
         """The arguments of `SuspiciousTimes`: the largest timestamp by stream, and by operator the numbers of messages
         given to it and of late ones."""
-        behind = {source.stream: source.out_of_order for source in self._plan.pipeline.sources}
-        highs: dict[str, int] = {}
-        for place, watermark in totals.watermarks.items():
-            stream = place.rpartition("/")[0]
-            if stream in behind:
-                highs[stream] = max(watermark + behind[stream], highs.get(stream, watermark + behind[stream]))
         counts = totals.since(self._first_totals)
-        return highs, counts.get("given", {}), counts.get("late", {})
+        return latest_times(self._plan, totals.watermarks), counts.get("given", {}), counts.get("late", {})
 
     def _batches(self) -> int:
         """The number of batches that are done, in all runs."""
