@@ -106,6 +106,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/executor/key_lines.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/executor/options.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/executor/partition_progress.py": ("tests/runtime/executor/test_keyed_executor.py",),
+    "runtime/executor/submission.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/executor/thread_calls.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/executor/watchers.py": ("tests/runtime/executor/test_keyed_executor.py",),
     "runtime/files/formats.py": ("tests/runtime/files/test_records.py",),
@@ -277,10 +278,6 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/local/stall_check.py": ("tests/runtime/local/test_container.py",),
     "runtime/systems/errors.py": ("tests/runtime/systems/test_memory.py", "tests/systems/test_publishing_contract.py"),
     "runtime/state/checkpoint_path.py": ("tests/runtime/spark/test_hadoop_path.py",),
-    "runtime/systems/kafka/errors.py": (
-        "tests/runtime/systems/kafka/test_requests.py",
-        "tests/systems/test_open_files.py",
-    ),
     "runtime/systems/kafka/offsets.py": ("tests/runtime/systems/kafka/test_admin.py",),
     "runtime/systems/kafka/prefetch.py": ("tests/runtime/systems/kafka/test_consumer.py",),
     "runtime/systems/kafka/system.py": ("tests/runtime/systems/kafka/test_settings.py",),

@@ -116,9 +116,10 @@ def fenced(settings: KafkaSettings, transactional_id: str) -> Fenced:
 def _lapsed(settings: KafkaSettings, transactional_id: str) -> SystemProblem:
     wrong = f"{settings.url} has ended a transaction of {transactional_id!r} that was open for longer than its "
     wrong += "transaction.timeout.ms; what was not committed is dropped, and is read again after a start"
-    expected = "a process that does not stand still for so long, and has its transactional id for itself"
-    remedy = "start it again; if that comes back, raise transaction.timeout.ms among the settings of the client, or "
-    remedy += "write less at a time: on Spark by a smaller spark_batch_records"
+    expected = "a process whose commits do not wait or stand still for so long, with a transactional id of its own"
+    remedy = "start it again; if that comes back, raise transaction.timeout.ms among the settings of the client, to "
+    remedy += "more than calls may rest for a breaker or wait for a limit, or write less at a time: on Spark by a "
+    remedy += "smaller spark_batch_records"
     return SystemProblem(explain(wrong, expected, remedy, at=settings.url))
 
 
