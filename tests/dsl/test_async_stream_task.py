@@ -246,22 +246,42 @@ def test_a_message_that_takes_too_long_has_failed() -> None:
 
 
 class Leaky(AsyncStreamTask[Any, str, str]):
-    """Keeps its collector."""
+    """Keeps what its first call was given."""
 
     async def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
-        del coordinator
         if envelope.offset == 0:
-            collectors.append(collector)
+            leaked.extend([collector, coordinator])
+        elif envelope.value == "send":
+            leaked[0].send("late")
         else:
-            collectors[0].send("late")
+            leaked[1].commit()
 
 
-collectors: list[Any] = []
+leaked: list[Any] = []
 
 
-def test_a_collector_is_of_its_call() -> None:
-    collectors.clear()
+@pytest.mark.parametrize(("what", "told"), [("send", "a collector was used"), ("commit", "coordinator.commit")])
+def test_a_collector_and_a_coordinator_are_of_their_call(what: str, told: str) -> None:
+    leaked.clear()
     with PipelineDriver(of(Leaky)) as driver:
         driver.send("in", "tea")
-        with pytest.raises(MessageError, match="a collector was used after the call of its message had ended"):
-            driver.send("in", "milk")
+        with pytest.raises(MessageError, match=f"{told} after the call of its message had ended"):
+            driver.send("in", what)
+
+
+class Asking(AsyncStreamTask[Any, str, str]):
+    """Asks for the end of the run as its message counts."""
+
+    async def process(self, envelope: AnyEnvelope, collector: AsyncCollector[str], coordinator: Any) -> None:
+        collector.send(envelope.value)
+        collector.apply(coordinator.shutdown)
+
+
+def test_a_function_that_is_applied_may_ask_for_something() -> None:
+    system = MemorySystem()
+    system.admin().create("in", 1)
+    writing = system.producer().begin()
+    writing.append("in", 0, [(None, b"tea", 1, ())])
+    writing.commit()
+    report = run(of(Asking), system=system)
+    assert (report.shut_down, report.written) == (True, {"out": 1})

@@ -17,7 +17,7 @@ from .stream_task import AskedRequests, Outcome, SentValues, refuse_result
 
 class CallOutcome(Outcome):
     """What comes of a message: the collector of its call, and its requests. Once the call has ended it waits until the
-    message counts; what is sent then, by the functions that are applied, counts too."""
+    message counts; what is sent or asked for then, by the functions that are applied, counts too."""
 
     def __init__(self, *, taken: bool) -> None:
         self.asked = AskedRequests(taken=taken)
@@ -47,11 +47,12 @@ class CallOutcome(Outcome):
     def end(self) -> "CallOutcome":
         """The call has ended."""
         self._ended, self._steps = self._steps or [], None
+        self.asked.ended = True
         return self
 
     def count(self, collector: SentValues) -> None:
         """The message counts: send what was sent, and apply what is to be applied, in order."""
-        self._target = collector
+        self._target, self.asked.ended = collector, False
         try:
             for change, arguments, to in self._ended:
                 if change is _sent:
@@ -59,7 +60,7 @@ class CallOutcome(Outcome):
                 else:
                     _change(change, arguments)
         finally:
-            self._target = None
+            self._target, self.asked.ended = None, True
 
 
 def _sent() -> None:

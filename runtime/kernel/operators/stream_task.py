@@ -57,6 +57,9 @@ def refuse_result(method: Callable[..., Any], result: object) -> None:
 class AskedRequests:
     """The coordinator of a stream task: what it asks for during one call. The last request of each kind counts."""
 
+    ended = False
+    """Whether the call is over, so that nobody takes another request."""
+
     def __init__(self, *, taken: bool) -> None:
         self._taken = taken
         self._commit: Scope | None = None
@@ -77,6 +80,9 @@ class AskedRequests:
         if not self._taken:
             wrong = f"coordinator.{what} on Spark, whose batches commit, and end, by themselves"
             raise UsageError(explain(wrong, "the local engine", "leave it out, or run the pipeline there"))
+        if self.ended:
+            wrong = f"coordinator.{what} after the call of its message had ended"
+            raise UsageError(explain(wrong, "requests that are made before", "await, or complete, what makes them"))
         return scope
 
     def take(self, place: Callable[[], MessagePlace]) -> RunRequest | None:
