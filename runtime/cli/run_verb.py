@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
+from typing import NoReturn
 
 from msgspec import structs
 
@@ -35,7 +36,7 @@ from .option_values import (
 )
 from .printing import json_text, print_last, say
 from .record_verb import takes_record
-from .settings_file import settings_with
+from .settings_file import FILE, settings_with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +198,7 @@ def _reading(arguments: RunArguments) -> ReadOptions:
 
 
 def _settings(arguments: RunArguments, *, autosized: bool) -> Settings:
-    return settings_with(
+    settings = settings_with(
         arguments.assigned,
         guarantee=arguments.guarantee,
         commit_interval=_duration("--commit-interval", arguments.commit_interval),
@@ -216,12 +217,14 @@ def _settings(arguments: RunArguments, *, autosized: bool) -> Settings:
         spark_patience=_duration("--spark-patience", arguments.spark_patience),
         spark_message_ids=arguments.spark_message_ids or None,
     )
+    if autosized and not arguments.elasticity and settings.elasticity != 1:
+        _refuse_elasticity(f"elasticity={settings.elasticity} of the environment or of {FILE}")
+    return settings
 
 
 def _sizing(arguments: RunArguments) -> AutosizeWords:
     if arguments.autosize is not None and any(text.startswith("elasticity=") for text in arguments.assigned or ()):
-        remedy = "write --elasticity 1..16, or a number for no other"
-        raise wrong_option("--autosize", "with --set elasticity", "the least and the most as an option", remedy)
+        _refuse_elasticity("--set elasticity")
     if arguments.autosize is not None and arguments.container_id is not None:
         remedy = "leave out --container-id: with --autosize this command starts the containers"
         raise wrong_option("--autosize", f"with --container-id {arguments.container_id}", "all containers", remedy)
@@ -233,6 +236,12 @@ def _sizing(arguments: RunArguments) -> AutosizeWords:
         utilization=arguments.utilization,
         container_memory=arguments.container_memory,
     )
+
+
+def _refuse_elasticity(given: str) -> NoReturn:
+    """Refuse an elasticity that a run which chooses its own would pass over."""
+    remedy = "write --elasticity 1..16, or a number for no other"
+    raise wrong_option("--autosize", f"with {given}", "the least and the most as an option", remedy)
 
 
 def _duration(option: str, text: str | None) -> timedelta | None:

@@ -1,6 +1,7 @@
 """Settings that variables of the environment give."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -96,6 +97,16 @@ def test_a_run_that_sizes_itself_takes_no_elasticity_by_set() -> None:
     arguments = RunArguments(target="p.py", autosize="on", containers="1..2", assigned=["elasticity=4"])
     with pytest.raises(UsageError, match=r"(?s)--autosize with --set elasticity.*write --elasticity 1..16"):
         run_options(arguments)
+
+
+def test_a_run_that_sizes_itself_passes_over_no_elasticity_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLUVIAL_ELASTICITY", "4")
+    arguments = RunArguments(target="p.py", autosize="on", containers="1..2", system="kafka://localhost:9092")
+    with pytest.raises(UsageError, match=r"(?s)--autosize with elasticity=4 of the env.*write --elasticity 1..16"):
+        run_options(arguments)
+    chosen = run_options(replace(arguments, elasticity=["1..8"])).autosize
+    assert chosen is not None
+    assert chosen.elasticity == (1, 8)
 
 
 def test_set_beats_the_environment_and_so_does_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
