@@ -89,8 +89,7 @@ test-faults:
 	$(PYTEST) -m "not spark" tests/faults 2>&1 | sed -u 's/^/faults    | /'
 
 # Tests on Spark that start it themselves, each anew.
-OWN_SPARK := tests/runtime/spark/query/test_session.py tests/runtime/spark/query/test_java_process.py \
-	tests/spark_engine/test_connect.py
+OWN_SPARK := tests/runtime/spark/query/test_java_process.py tests/spark_engine/test_connect.py
 test-own-spark:
 	$(PYTEST) -m spark $(OWN_SPARK) 2>&1 | sed -u 's/^/own Spark | /'
 

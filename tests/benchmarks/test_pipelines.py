@@ -75,9 +75,16 @@ def test_the_local_engine_writes_what_the_oracle_expects(name: str, job: Job) ->
     assert Notes.of(job).first is not None
 
 
+EACH_TIME = "W6"
+"""What runs on Spark each time; `test_the_local_engine_writes_what_the_oracle_expects` takes the other pipelines, and
+`tests/conformance` their operators on Spark."""
+
+
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize(
+    "name", [EACH_TIME, *(pytest.param(name, marks=pytest.mark.long) for name in WORKLOADS if name != EACH_TIME)]
+)
 def test_spark_writes_what_the_oracle_expects(name: str, job: Job, spark: "SparkSession") -> None:
     system = filled(open_system(f"log:{job.folder}/log"), WORKLOADS[name], job.inputs)
 

@@ -14,15 +14,16 @@ from fluvial.runtime import reset, run
 from fluvial.runtime.launch import EngineName
 from fluvial.runtime.systems import LogSystem, System
 from kafka.broker import Broker
+from programs import ENGINES
 
-ENGINES = pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.spark])])
 GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 BY_GUARANTEE = pytest.mark.parametrize(
     ("engine", "guarantee"),
     [
         ("local", "at_least_once"),
         ("local", "exactly_once"),
-        pytest.param("spark", "exactly_once", marks=pytest.mark.spark),  # to the log it does the same by either
+        # To the log it does the same by either; test_bucket_split.py runs an operator four times on Spark, each time.
+        pytest.param("spark", "exactly_once", marks=[pytest.mark.spark, pytest.mark.long]),
     ],
 )
 
@@ -92,7 +93,8 @@ def test_so_it_does_where_the_state_is_restored_from_its_changelog(
     assert restored[0] == 0 < restored[1] < restored[2]
 
 
-@ENGINES
+# On Spark tests/command_line/test_reset.py resets an operator each time.
+@pytest.mark.parametrize("engine", ENGINES)
 def test_what_was_removed_by_a_reset_is_passed_on_again(
     engine: EngineName, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -141,7 +141,10 @@ pipeline.stream("words", key=str, value=dict[str, str | int]).process(Remind(), 
 """
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, needs_pyspark])])
+# That a checkpoint of Spark's is looked into is shown by the other test of both engines.
+@pytest.mark.parametrize(
+    "engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long, needs_pyspark])]
+)
 def test_what_a_processor_does_not_declare_any_more(fluvial: Fluvial, folder: Path, engine: str) -> None:
     (folder / "letters.py").write_text(REMINDERS)
     fluvial("produce", "words", "words.jsonl", "--format", "json", "--key-field", "text")

@@ -153,7 +153,7 @@ def test_what_is_kept_on_kafka(fluvial: Fluvial, broker: Broker) -> None:
 @pytest.mark.usefixtures("spark")
 def test_what_is_kept_by_spark(fluvial: Fluvial, folder: Path) -> None:
     on_spark = ("--engine", "spark", "--master", "local[2]")
-    assert [count_tea(fluvial, *on_spark) for _ in range(2)] == ["1", "2"]
+    assert count_tea(fluvial, *on_spark) == "1"
     assert (
         ".fluvial/spark/counts-of-words" in fluvial("reset", "counts.py", "--engine", "spark", "--state", "count").out
     )
@@ -161,7 +161,7 @@ def test_what_is_kept_by_spark(fluvial: Fluvial, folder: Path) -> None:
     change(folder)
     assert count_tea(fluvial, *on_spark) == "2.0"
     fluvial("reset", "counts.py", "--engine", "spark", "--all", "--yes")
-    assert count_tea(fluvial, *on_spark) == "5.0"
+    assert count_tea(fluvial, *on_spark) == "4.0"
 
 
 def test_state_in_another_folder_is_found_with_its_name_alone(fluvial: Fluvial, folder: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from examples import traffic
 from fluvial.runtime.cli.app import main
 from oracle.visits import DATA, in_order, sessions
+from programs import ENGINES
 
 Values = Callable[[Path], list[dict[str, Any]]]
 
@@ -38,6 +39,8 @@ def test_sessions_of_a_real_log_are_those_of_the_oracle(
     assert run_on(run, real_log, values, tmp_path) == expected
 
 
+# In each run test_demo.py compares both engines with such traffic.
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_sessions_of_made_traffic_are_those_of_the_oracle(
     run: Callable[..., str], values: Values, tmp_path: Path
 ) -> None:
@@ -47,6 +50,7 @@ def test_sessions_of_made_traffic_are_those_of_the_oracle(
     assert set((tmp_path / "letters").read_text().splitlines()) == {traffic.GARBLED}
 
 
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_malformed_lines_are_dead_letters_with_reason_and_position(
     run: Callable[..., str], capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from examples.air_traffic_control.messages import Communication, Event, Item, Mo
 from examples.air_traffic_control.quiet_hours import DAY, HOUR, end_of_quiet_hours
 from fluvial.dsl import resource
 from fluvial.runtime.testing import PipelineDriver
-from programs import CLI
+from programs import CLI, ENGINES
 
 FIVE_MINUTES = timedelta(minutes=5)
 NOON = 1_700_000_000_000 // DAY * DAY + 12 * HOUR
@@ -111,10 +111,7 @@ def services() -> Iterator[dict[str, str]]:
         yield found
 
 
-ON_SPARK = pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long])
-
-
-@pytest.mark.parametrize("engine", ["local", ON_SPARK], indirect=True)
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_each_relevant_event_reaches_its_member_once(
     script: Callable[..., str], engine: str, services: dict[str, str], tmp_path: Path
 ) -> None:

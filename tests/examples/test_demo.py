@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from examples import demo
 from fluvial.planner import draw, plan
 from fluvial.runtime.pipeline_loader import load_pipeline
-from fluvial.runtime.preflight.requirements import missing
 from golden import assert_golden
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -23,11 +23,10 @@ def test_the_demo_runs_and_draws(script: Callable[..., str], tmp_path: Path) -> 
 
 
 @pytest.mark.spark
-def test_the_engines_agree_in_the_demo(script: Callable[..., str], tmp_path: Path) -> None:
-    if lacking := missing("spark"):
-        pytest.skip(lacking.missing)
-    told = script("-m", "examples.demo", "--requests", "1000", "--drawings", str(tmp_path))
-    assert "Both engines wrote the same sessions." in told
+@pytest.mark.usefixtures("spark")
+def test_the_engines_agree_in_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo.main(["--requests", "1000", "--drawings", str(tmp_path)]) == 0
+    assert "Both engines wrote the same sessions." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", PIPELINES)

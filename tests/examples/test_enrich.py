@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from examples.enrich import MAX_IN_FLIGHT, country_of
+from programs import ENGINES
 
 CUSTOMERS = 60
 TASKS = {"local": 1, "spark": 2}
@@ -20,6 +22,7 @@ def orders(file: Path, number: int) -> Path:
     return file
 
 
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_orders_are_enriched_in_order_and_many_at_once(
     run_apart: Callable[..., str],
     engine: str,

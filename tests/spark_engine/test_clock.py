@@ -44,7 +44,8 @@ def with_idle_partitions() -> Pipeline:
     return pipeline
 
 
-@pytest.mark.parametrize("make", [by_clock, with_idle_partitions])
+# By the clock they close in the next test, too.
+@pytest.mark.parametrize("make", [pytest.param(by_clock, marks=pytest.mark.long), with_idle_partitions])
 def test_windows_close_though_nothing_comes(
     make: Callable[[], Pipeline], tmp_path: Path, spark: "SparkSession"
 ) -> None:

@@ -30,6 +30,7 @@ LINES: list[list[Record]] = [
 ]
 
 
+@pytest.mark.long  # tests/spark_engine/test_state_on_other_file_systems.py does the same each time, in two runs
 def test_outputs_are_those_of_the_oracle_and_each_is_written_once(
     broker: Broker, tmp_path: Path, spark: "SparkSession"
 ) -> None:

@@ -63,15 +63,20 @@ def known(progress: Progress) -> dict[tuple[str, ...], float]:
     return found
 
 
-def test_both_engines_count_the_same(tmp_path: Path, spark: "SparkSession") -> None:
-    local = measured(tmp_path / "local", "local")
-    on_spark = measured(tmp_path / "spark", "spark", spark)
+@pytest.fixture(scope="module")
+def on_spark(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Progress:
+    """What a run on Spark says in the end."""
+    return measured(tmp_path_factory.mktemp("measured"), "spark", spark)
+
+
+def test_both_engines_count_the_same(tmp_path: Path, on_spark: Progress) -> None:
+    local = measured(tmp_path, "local")
     assert known(on_spark) == known(local)
     assert list(families(on_spark))
 
 
-def test_spark_gives_all_that_the_table_says(tmp_path: Path, spark: "SparkSession") -> None:
-    last = measured(tmp_path, "spark", spark)
+def test_spark_gives_all_that_the_table_says(on_spark: Progress) -> None:
+    last = on_spark
     wanted = {measure.name for measure in METRICS if "spark" in measure.engines} - {"dead_letters"}
     assert {fact.metric for fact in last.facts} == wanted
     assert (last.phase, last.pipeline, last.engine, last.lag) == ("done", "tens", "spark", 0)

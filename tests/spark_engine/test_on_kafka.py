@@ -226,7 +226,7 @@ def test_a_run_stopped_between_batches_is_gone_on_with(
         if progress.read and progress.phase == "running":
             os.kill(os.getpid(), signal.SIGTERM)
 
-    settings = small(tmp_path, 60)
+    settings = small(tmp_path, 100)
     first = run(visits(name), engine="spark", system=kafka, settings=settings, progress=stop_soon, spark=spark)
     # However far that came, there is more than a batch to read now.
     write(kafka, {f"{name}.lines": dealt(lines[200:])})

@@ -82,6 +82,7 @@ def test_a_batch_that_is_run_again_writes_its_parts_anew(spark: "SparkSession", 
 
 
 @pytest.mark.kafka
+@pytest.mark.long  # tests/runtime/spark/worker/test_source_level.py tests the numbers of parts without Spark
 def test_a_batch_of_kafka_that_is_run_again_writes_its_parts_anew(
     broker: Broker, spark: "SparkSession", tmp_path: Path
 ) -> None:

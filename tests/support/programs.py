@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 CLI = "import sys; from fluvial.runtime.cli.entry import main; sys.exit(main())"
 """What `python -c` runs in place of `fluvial`, which need not be on the path."""
@@ -20,3 +22,7 @@ def serving(*words: str) -> Iterator[str]:
             yield process.stdout.readline().strip()
         finally:
             process.terminate()
+
+
+ENGINES = ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long])]
+"""Both engines, as parameters of a test that Spark runs at length alone."""

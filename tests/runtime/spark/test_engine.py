@@ -95,6 +95,7 @@ def test_several_batches_and_processes_give_what_the_local_engine_does(tmp_path:
     assert len(list(seen.iterdir())) >= 2
 
 
+@pytest.mark.long  # tests/spark_engine/test_on_kafka.py does the same each time, and does more
 def test_a_run_stopped_between_batches_is_gone_on_with(tmp_path: Path, spark: "SparkSession") -> None:
     system = written(tmp_path / "log", LINES)
     told: list[Progress] = []
@@ -142,13 +143,13 @@ def test_a_session_may_have_other_settings_of_arrow_and_gets_them_back(tmp_path:
     for name, value in others.items():
         spark.conf.set(name, value)
     try:
-        system = written(tmp_path / "log", LINES)
+        system = written(tmp_path / "log", LINES[:60])
         run(visits(), engine="spark", system=system, settings=SMALL, until="end", spark=spark)
         assert {name: spark.conf.get(name) for name in others} == others
     finally:
         for name, old in before.items():
             spark.conf.set(name, old)
-    assert outputs(system) == on_local(tmp_path / "local")
+    assert outputs(system) == on_local(tmp_path / "local", LINES[:60])
 
 
 def test_a_later_run_goes_on_where_the_end_of_input_was(tmp_path: Path, spark: "SparkSession") -> None:

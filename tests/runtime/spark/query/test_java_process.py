@@ -109,6 +109,7 @@ def test_a_run_that_is_to_go_on_says_what_is_lost(error: Exception) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long  # the tests above and below show what is told of each error that this leads to
 @pytest.mark.timeout(300)
 def test_a_java_that_is_killed_under_a_run_is_told_of_by_one_error(tmp_path: Path) -> None:
     if need := missing("spark"):
