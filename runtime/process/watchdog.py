@@ -4,13 +4,14 @@ FD is the socket to which the parent's signal handler writes the numbers of its 
 even while another function in C holds the interpreter. SECONDS after SIGTERM the parent, process PID, is killed. The
 watchdog ends with its parent.
 
-The script imports nothing of Fluvial, so that it starts within milliseconds and needs little memory.
+The script imports nothing of Fluvial, so that it starts within milliseconds and needs little memory. Of `signal` and
+`socket` it has the parts in C alone: the others make enumerations of their numbers, which is half of such a start.
 """
 
+import _signal as signal  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
+import _socket as socket
 import os
 import select
-import signal
-import socket
 import sys
 import time
 
@@ -38,10 +39,10 @@ def main(arguments: list[str]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     process, seconds = int(arguments[1]), float(arguments[2])
-    with socket.socket(fileno=int(arguments[0])) as receiver:
-        if not _is_asked_to_stop(receiver, process):
-            return
-    if _ends(process, seconds):
+    receiver = socket.socket(fileno=int(arguments[0]))
+    asked = _is_asked_to_stop(receiver, process)
+    receiver.close()
+    if not asked or _ends(process, seconds):
         return
     os.kill(process, signal.SIGKILL)
     said = KILLED if _ends(process, DYING_SECONDS) else LIVES_ON
