@@ -263,7 +263,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
 
         With a table: `fn(value, row)` for the row that the table has for the message's key when it is processed. A
         message without row is left out, or with `how="left"` `fn` gets None. Key, timestamp and headers stay. A remote
-        table is read with many calls under way; results of one key leave in order.
+        table is read with many calls in flight; results of one key leave in order.
 
         >>> pipeline = Pipeline("paid")
         >>> orders = pipeline.stream("orders", key=str, value=str)

@@ -9,7 +9,7 @@ from .calls import AsyncCall
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncFlatMap(Operator):
-    """Turns each value into any number of values, with many calls under way at once."""
+    """Turns each value into any number of values, with many calls in flight at once."""
 
     call: AsyncCall
     kind: ClassVar[str] = "async_flat_map"

@@ -7,7 +7,7 @@ from .submission import Entry
 
 
 class KeyLines:
-    """Entries in line, by key. The first of each line is under way, and the next begins once it has left. Entries whose
+    """Entries in line, by key. The first of each line is in flight, and the next begins once it has left. Entries whose
     key is None, and those of an executor that does not order by key, stand in no line."""
 
     def __init__(self, ordered: bool) -> None:
@@ -36,7 +36,7 @@ class KeyLines:
         return None
 
     def withdraw(self, entry: Entry) -> bool:
-        """Take an entry out of its line, unless it is under way. Returns whether it was taken out."""
+        """Take an entry out of its line, unless it is in flight. Returns whether it was taken out."""
         line = self._lines.get(entry.submission.key, ())
         if not line or line[0] is entry or entry not in line:
             return False
@@ -44,7 +44,7 @@ class KeyLines:
         return True
 
     def length(self, key: Hashable) -> int:
-        """How many messages of a key are under way or wait for their turn; 0 where the key orders nothing."""
+        """How many messages of a key are in flight or wait for their turn; 0 where the key orders nothing."""
         return len(self._lines.get(key, ()))
 
     def clear(self) -> None:

@@ -50,7 +50,7 @@ class KeyedExecutor(Generic[T, R]):
     after a crash. Beyond them `submit` waits.
 
     A call may take `timeout`, and a call that fails is repeated as `retry` says. Then `on_error=fail()` makes the
-    executor fail: calls under way are cancelled, `submit` and `drain` raise MessageError, and the position stays in
+    executor fail: calls in flight are cancelled, `submit` and `drain` raise MessageError, and the position stays in
     front of the message. `skip()` counts the message in `skipped`, calls `on_skip(submission, error)` and goes on.
     `on_result(submission, result)` is called for each result before the message lands, within a key in order. Both are
     plain functions, called in the event loop; what they raise makes the executor fail.
@@ -143,7 +143,7 @@ class KeyedExecutor(Generic[T, R]):
 
     @property
     def in_flight(self) -> int:
-        """How many messages were taken and have not landed: calls under way, and those that wait for them."""
+        """How many messages were taken and have not landed: calls in flight, and those that wait for them."""
         return len(self._entries)
 
     @property
@@ -363,7 +363,7 @@ class KeyedExecutor(Generic[T, R]):
         self._watchers.look()
 
     def _drop(self, entries: set[Entry]) -> None:
-        """These messages are not to land. Those under way are cancelled, and leave once their calls have ended."""
+        """These messages are not to land. Those in flight are cancelled, and leave once their calls have ended."""
         for entry in entries:
             entry.dropped = True
             if self._lines.withdraw(entry):

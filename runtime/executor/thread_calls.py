@@ -9,7 +9,7 @@ from ..kernel.calls.threads import CallThreads
 
 
 async def call_in_thread(threads: CallThreads, fn: Callable[[Any], Any], value: Any) -> Any:
-    """Call a function in a thread, and return its result. Where that is cancelled, the call is under way until its
+    """Call a function in a thread, and return its result. Where that is cancelled, the call is in flight until its
     thread returns, or is given up."""
     context = copy_context()
     call = asyncio.get_running_loop().run_in_executor(threads, lambda: context.run(fn, value))

@@ -62,7 +62,7 @@ class Admission:
         self._dearest = None if limit.cost is not None else 1.0
         self._mean_tokens = 1.0
         self._parts = 1
-        self._under_way = 0
+        self._in_flight = 0
         self._waiting: deque[tuple[float, float, asyncio.Future[Ticket]]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -107,7 +107,7 @@ class Admission:
         raises, and ValueError for a call that the limit never allows."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # what waited in an earlier event loop has ended with it
-            self._loop, self._timer, self._under_way = loop, None, 0
+            self._loop, self._timer, self._in_flight = loop, None, 0
             self._waiting.clear()
         tokens, now = self._tokens_of(value), loop.time()
         if not self._waiting and self._wait(now, tokens) <= 0:
@@ -129,7 +129,7 @@ class Admission:
         """A call has ended: replace what was held for it by what it has used. A call that `failed` has cost nothing,
         and has used the tokens of its estimate. Raises what the functions of the limit raise."""
         now = ticket.at if self._loop is None else self._loop.time()
-        self._under_way = max(0, self._under_way - 1)
+        self._in_flight = max(0, self._in_flight - 1)
         limit, tokens, budget = self.limit, self.meters.get("tokens"), self.meters.get("budget")
         try:
             cost = 0.0 if failed else self._cost_of(value, results)
@@ -154,7 +154,7 @@ class Admission:
             for name, meter in self.meters.items():
                 meter.settle(ticket.at, ticket.at, -taken[name])
         self.begun -= 1
-        self._under_way = max(0, self._under_way - 1)
+        self._in_flight = max(0, self._in_flight - 1)
         self.pump()
 
     def pump(self) -> None:
@@ -209,7 +209,7 @@ class Admission:
         now, means = loop.time(), {"calls": 1.0, "tokens": self._mean_tokens, "budget": self._dearest or math.inf}
         with self.lock:
             soon = {name: meter.room(now, means[name], AHEAD_SECONDS) for name, meter in self.meters.items()}
-        if soon.get("budget", 1.0) < 1 and self._under_way:
+        if soon.get("budget", 1.0) < 1 and self._in_flight:
             return 0  # a call that waits for the budget could hold up a commit for good
         return max(0, max(1, int(min(1 << 30, *soon.values()))) - self.expected)
 
@@ -221,9 +221,9 @@ class Admission:
 
     @property
     def _fails(self) -> bool:
-        """Whether calls fail, for nothing is left of the budget: those that are under way may cost less than is held
+        """Whether calls fail, for nothing is left of the budget: those in flight may cost less than is held
         for them."""
-        return self.limit.when_exhausted == "error" and self._under_way == 0 and self._all_is_used
+        return self.limit.when_exhausted == "error" and self._in_flight == 0 and self._all_is_used
 
     def spent_by_all(self) -> float:
         """How much of the budget is used in all processes."""
@@ -251,7 +251,7 @@ class Admission:
         if budget is None or wait == math.inf:
             return wait
         fits = held is not None and budget.wait(now, held) == 0
-        return wait if fits or (self._under_way == 0 and not self.exhausted) else math.inf
+        return wait if fits or (self._in_flight == 0 and not self.exhausted) else math.inf
 
     def _take(self, now: float, tokens: float) -> Ticket:
         ticket = Ticket(now, tokens, self._dearest or 0.0)
@@ -260,7 +260,7 @@ class Admission:
             for name, meter in self.meters.items():
                 meter.take(now, taken[name])
         self.begun += 1
-        self._under_way += 1
+        self._in_flight += 1
         return ticket
 
     def _tokens_of(self, value: Any) -> float:
@@ -279,7 +279,7 @@ class Admission:
         return 1.0 if self.limit.cost is None else _amount(self.limit.cost(value, results), "cost")
 
     def _tell_if_exhausted(self) -> None:
-        if self.on_exhausted is not None and self._under_way == 0 and self._all_is_used:
+        if self.on_exhausted is not None and self._in_flight == 0 and self._all_is_used:
             tell, self.on_exhausted = self.on_exhausted, None
             pauses = self.limit.when_exhausted == "pause"
             tell(

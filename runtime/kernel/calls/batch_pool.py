@@ -22,7 +22,7 @@ from .ordered_queues import share_of
 
 class BatchPool:
     """The calls of one asynchronous operator with `batch=` in one task: at most `most_in_flight` messages are in the
-    batches that are under way.
+    batches in flight.
 
     A batch is sent when it has `size` messages, when its first has waited for `delay`, and at `flush`; all that once
     there is room for it. Timeouts, retries and calls that do not end are those of the pool whose calls are the batches.
