@@ -1,4 +1,4 @@
-"""The process that makes the calls of a plain function, as the process that has started it sees it."""
+"""Starts, uses and ends a process that makes the calls of a plain function."""
 
 import os
 import pickle
@@ -17,9 +17,9 @@ from .function_server import END, READY, RESULT, FunctionSetup
 from .user_modules import installed_folders, is_hidden
 
 DYING_SECONDS = 5.0
-"""Time in which the exit code of a process is known that answers no more."""
+"""How long the exit code is waited for of a process that has closed its socket."""
 RELEASE_SECONDS = 1.0
-"""Time in which a killed process ends."""
+"""How long the end of a killed process is waited for."""
 _OURS = "fluvial"
 
 
@@ -30,12 +30,12 @@ class FunctionProcess:
     def __init__(self, name: str) -> None:
         self._name = name
         ours, theirs = socket.socketpair()
-        words = [sys.executable, "-P", "-m", function_child.__name__, str(theirs.fileno()), str(os.getpid())]
+        command = [sys.executable, "-P", "-m", function_child.__name__, str(theirs.fileno()), str(os.getpid())]
         try:
             with theirs:
                 # In a session of its own: Ctrl-C, and signals to all processes of a terminal, are for its parent.
                 self._process = subprocess.Popen(
-                    words, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True
+                    command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True
                 )
         except BaseException:
             ours.close()
@@ -53,14 +53,14 @@ class FunctionProcess:
     def start(self, function: bytes) -> None:
         """Hand over its function, pickled, and wait until it is ready. Raises the error of a module that cannot be
         imported there, or of an object that cannot be opened, and BrokenExecutor where it has ended."""
-        answer = self._asked(pickle.dumps(_setup(function)))
+        answer = self._request(pickle.dumps(_setup(function)))
         if answer != READY:
             self.kill()
             raise pickle.loads(answer[1:])
 
     def call(self, arguments: bytes) -> Any:
         """Make a call, given its pickled arguments. Raises its error; BrokenExecutor where the process has ended."""
-        answer = self._asked(arguments)
+        answer = self._request(arguments)
         try:
             result = pickle.loads(answer[1:])
         except Exception as error:
@@ -71,7 +71,7 @@ class FunctionProcess:
         raise result
 
     def dismiss(self) -> None:
-        """Let it end by itself: it closes what it has opened."""
+        """Ask it to end: it closes what it has opened first."""
         with suppress(OSError):
             self._connection.send_bytes(END)
 
@@ -82,7 +82,8 @@ class FunctionProcess:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes who waits for it, also where a child of it has the socket
+            # Ends a wait for its answer, also where processes that the function has started hold the other end open.
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     @property
     def has_ended(self) -> bool:
@@ -96,23 +97,25 @@ class FunctionProcess:
         self._connection.close()
         self._socket.close()
 
-    def _asked(self, data: bytes) -> bytes:
+    def _request(self, data: bytes) -> bytes:
+        """Send data, and return the answer. Raises BrokenExecutor where the process has ended."""
         try:
             self._connection.send_bytes(data)
             return self._connection.recv_bytes()
         except (EOFError, OSError):
-            code = self._code()
+            code = self._exit_code()
             self.kill()
             raise BrokenExecutor(f"the process of {self._name} has ended: {_death(code)}") from None
 
-    def _code(self) -> int | None:
-        """Its exit code; a negative one is the number of a signal."""
+    def _exit_code(self) -> int | None:
+        """Its exit code, negative for the number of a signal; None if it has not ended within DYING_SECONDS."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(DYING_SECONDS)
         return None
 
 
 def _death(code: int | None) -> str:
+    """How a process has ended, by its exit code, as a part of an error."""
     if code is None:
         return "it answers no more"
     if code >= 0:
@@ -122,19 +125,21 @@ def _death(code: int | None) -> str:
 
 
 def _setup(function: bytes) -> FunctionSetup:
-    """What a process needs to find a function that this one has."""
+    """What another process needs to find a function of this one."""
     script, program = _program()
-    return FunctionSetup([path or os.getcwd() for path in sys.path], sys.argv, script, program, _hidden(), function)
+    folders = [path or os.getcwd() for path in sys.path]
+    return FunctionSetup(folders, sys.argv, script, program, _hidden_modules(), function)
 
 
-def _hidden() -> Mapping[str, str]:
+def _hidden_modules() -> Mapping[str, str]:
+    """The files of the modules that cannot be imported by their names, by name."""
     modules = {name: module for name, module in sys.modules.copy().items() if is_hidden(name, module)}
     return {name: str(module.__file__) for name, module in modules.items()}
 
 
 def _program() -> tuple[str | None, str | None]:
-    """The script, or else the module, that is the program of the user's; neither where that is a command of ours, or of
-    an installed package."""
+    """The script, or else the module, that is the program of this process; neither where that is Fluvial's command, or
+    one of an installed package."""
     main = sys.modules["__main__"]
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
     if file is None or file.startswith((*installed_folders(), os.path.dirname(sys.executable) + os.sep)):

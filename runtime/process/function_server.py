@@ -1,7 +1,7 @@
-"""What a process does that makes the calls of a plain function for another one, one after the other.
+"""Makes the calls of a plain function, one after the other, in a process that another one has started for that.
 
-It gets a `FunctionSetup` from a socket, answers that it is ready, and then answers each call. It ends with the process
-that has started it, whatever its function does at that moment.
+The process reads a `FunctionSetup` from a socket, answers that it is ready, and then answers each call. It ends with
+its parent, even while its function runs.
 """
 
 import asyncio
@@ -34,10 +34,11 @@ from ...dsl.validation import explain
 from .user_modules import own_paths, prefer_own_modules
 
 CHECK_SECONDS = 5.0
-"""How soon it notices the end of its parent if another process has the parent's end of the socket too."""
+"""Seconds between two looks at whether the parent lives. They are needed where another process also holds the parent's
+end of the socket, which then is not closed with the parent."""
 READY, RESULT, ERROR, END = b"ready", b"r", b"e", b""
 MAIN = "__mp_main__"
-"""The name by which a script is run that is not to run its pipeline, as `multiprocessing` does."""
+"""The name under which the parent's script is loaded, as by `multiprocessing`: it must not run its pipeline."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,8 +47,12 @@ _serving, _loaded = threading.Event(), threading.Event()
 
 @dataclass(frozen=True, slots=True)
 class FunctionSetup:
-    """What a process needs to find its function: the folders of modules, the script or the module that is the program
-    with its arguments, modules that are not found by their names, by file, and the function, pickled."""
+    """What a process needs to find its function.
+
+    `folders` are those of modules, as in `sys.path`. `script` or `program`, a file or a module, is what the parent
+    runs, with its `arguments`; both are None for Fluvial's own command. `hidden` has the files of modules that cannot
+    be imported by their names, by name. `function` is pickled.
+    """
 
     folders: Sequence[str]
     arguments: Sequence[str]
@@ -58,8 +63,8 @@ class FunctionSetup:
 
 
 def refuse_while_serving() -> None:
-    """Raise UsageError in a process that makes calls of a function for another one: a run begins there only where the
-    script of that one begins it whenever it is loaded."""
+    """Raise UsageError in a process that makes calls of a function. A run begins there only if the parent's script
+    begins one whenever it is loaded."""
     if _serving.is_set():
         wrong = "a run is begun as the script is loaded in a process of in_processes"
         remedy = 'begin it under if __name__ == "__main__":'
@@ -67,8 +72,8 @@ def refuse_while_serving() -> None:
 
 
 def refuse_while_loading() -> None:
-    """Raise UsageError where such a process would start others before it has its function: the script of its parent
-    begins an executor whenever it is loaded. A call may start some."""
+    """Raise UsageError in such a process as long as it has not loaded its function: the parent's script would start
+    processes whenever it is loaded. Later, calls may start some."""
     if _serving.is_set() and not _loaded.is_set():
         wrong = "in_processes starts processes as the script is loaded in one of them"
         remedy = 'begin what makes its calls under if __name__ == "__main__":'
@@ -76,7 +81,7 @@ def refuse_while_loading() -> None:
 
 
 def serve(connection: Connection, parent: int) -> None:
-    """Make calls until the process `parent` wants no more, or has ended."""
+    """Answer calls until the process `parent` ends, or asks for no more."""
     _serving.set()
     _leave_signals()
     for stream in (sys.stdout, sys.stderr):
@@ -100,24 +105,26 @@ def _make_calls(
         _loaded.set()
         opened = opened_with(fn)
         for owner in opened:
-            _done(owner.open(), runner)
+            _finish(owner.open(), runner)
     except Exception as error:
-        connection.send_bytes(_told(error))
+        connection.send_bytes(_failure(error))
         return
-    except BaseException as error:  # such as of a script that ends itself, which must not end its parent
-        connection.send_bytes(_told(RuntimeError(f"{_text(error)}, raised in its process as that was made ready")))
+    except BaseException as error:  # such as SystemExit of a script, which must not end the parent
+        connection.send_bytes(_failure(RuntimeError(f"{_text(error)}, raised in its process as that was made ready")))
         return
     connection.send_bytes(READY)
     while (call := calls.get()) != END:
         connection.send_bytes(answer(fn, call))
     for owner in opened:
         try:
-            _done(owner.close(), runner)
+            _finish(owner.close(), runner)
         except Exception as error:
             _log.warning("%s failed in closing, in its process: %s", type(owner).__name__, _text(error))
 
 
-def _done(result: Any, runner: asyncio.Runner) -> None:
+def _finish(result: Any, runner: asyncio.Runner) -> None:
+    """Await what an `open` or a `close` has returned, if it is asynchronous."""
+
     async def waited() -> None:
         await result
 
@@ -126,7 +133,7 @@ def _done(result: Any, runner: asyncio.Runner) -> None:
 
 
 def _receive(connection: Connection, parent: int, calls: "SimpleQueue[bytes]") -> None:
-    """Queue what comes. It is a thread of its own so that the end of the parent is noticed during a call."""
+    """Queue the calls that come. In a thread of its own it notices the end of the parent during a call."""
     try:
         while True:
             while not connection.poll(CHECK_SECONDS):
@@ -138,25 +145,28 @@ def _receive(connection: Connection, parent: int, calls: "SimpleQueue[bytes]") -
 
 
 def answer(fn: Callable[..., Any], call: bytes) -> bytes:
-    """Make a call, pickled as its arguments by place and by name; returns the answer, pickled."""
+    """Make a call, given its pickled arguments by position and by name. Returns the pickled result or error, behind a
+    byte that says which it is."""
     try:
         args, named = pickle.loads(call)
     except BaseException as error:
-        return _told(TypeError(f"what {called_name(fn)} is given cannot be unpickled in its process: {_text(error)}"))
+        return _failure(
+            TypeError(f"what {called_name(fn)} is given cannot be unpickled in its process: {_text(error)}")
+        )
     try:
         result = fn(*args, **named)
     except BaseException as error:
         with suppress(Exception):
             error.add_note("".join(["In its process:\n", *traceback.format_exception(error)]).rstrip())
-        return _told(error)
+        return _failure(error)
     try:
         return RESULT + pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
     except BaseException as error:
-        return _told(TypeError(f"what {called_name(fn)} returned cannot be pickled: {_text(error)}"))
+        return _failure(TypeError(f"what {called_name(fn)} returned cannot be pickled: {_text(error)}"))
 
 
-def _told(error: BaseException) -> bytes:
-    """An error as the parent gets it: itself, or what it says where it does not survive the way."""
+def _failure(error: BaseException) -> bytes:
+    """An error as the parent gets it: itself, or its text where it cannot be pickled and unpickled."""
     try:
         data = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
         if type(pickle.loads(data)) is type(error):
@@ -164,8 +174,8 @@ def _told(error: BaseException) -> bytes:
         reason = "it comes back as another one"
     except BaseException as raised:
         reason = _text(raised)
-    told = RuntimeError(f"{_text(error)} (the error itself cannot be pickled: {reason})")
-    return ERROR + pickle.dumps(told, pickle.HIGHEST_PROTOCOL)
+    text = f"{_text(error)} (the error itself cannot be pickled: {reason})"
+    return ERROR + pickle.dumps(RuntimeError(text), pickle.HIGHEST_PROTOCOL)
 
 
 def _text(error: BaseException) -> str:
@@ -176,6 +186,7 @@ def _text(error: BaseException) -> str:
 
 
 def _function(setup: FunctionSetup) -> Callable[..., Any]:
+    """Load what the parent runs, under another name than `__main__`, and unpickle the function."""
     sys.path[:], sys.argv[:] = setup.folders, setup.arguments
     prefer_own_modules(own_paths())
     sys.meta_path.insert(0, _HiddenModules(setup.hidden))
@@ -184,7 +195,7 @@ def _function(setup: FunctionSetup) -> Callable[..., Any]:
     elif setup.script is not None:
         _take_as_main(runpy.run_path(setup.script, run_name=MAIN))
     fn = pickle.loads(setup.function)
-    while isinstance(fn, PooledFunction):  # its module has the pooled one by its name
+    while isinstance(fn, PooledFunction):  # its module has bound its name to the pool
         fn = fn.fn
     return fn  # type: ignore[no-any-return]
 
@@ -196,7 +207,7 @@ def _take_as_main(names: Mapping[str, Any]) -> None:
 
 
 class _HiddenModules(importlib.abc.MetaPathFinder):
-    """Finds the user's modules that have another name than their file."""
+    """Finds the modules of the parent that cannot be imported by their names."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self._files = files

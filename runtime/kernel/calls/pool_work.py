@@ -1,4 +1,4 @@
-"""What a thread of a pool does for a call of a plain function: makes it, or has a process of its own make it."""
+"""How the threads of a pool make the calls of a plain function: themselves, or each by a process."""
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ class Job(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Nobody waits for the call any more: end it, if that can be. Any thread may call this."""
+        """The call was given up: end it, if that is possible. Any thread may call this."""
         ...
 
 
@@ -39,11 +39,11 @@ class PoolWork(Protocol):
         ...
 
     def prepare(self) -> None:
-        """Make ready what one thread needs. Called in so many threads as there are, and raises what does not go."""
+        """Make ready what one thread needs. Each thread calls this once. Raises the error of what cannot be made."""
         ...
 
     def dismiss(self) -> None:
-        """No more calls come: let what is ready, and does nothing, end."""
+        """No more calls come: let what is idle end."""
         ...
 
     def ended(self) -> bool:
@@ -56,7 +56,7 @@ class PoolWork(Protocol):
 
 
 class ThreadJob:
-    """A call that is made in the thread itself, which nobody can end."""
+    """A call that is made in the thread itself. It cannot be ended."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call = call
@@ -66,7 +66,7 @@ class ThreadJob:
         settle(outcome, self._call)
 
     def cancel(self) -> None:
-        """It runs on."""
+        """Do nothing: the call runs on."""
 
 
 class ThreadWork:
@@ -82,22 +82,22 @@ class ThreadWork:
         return ThreadJob(partial(context.run, self._fn, *args, **named))
 
     def prepare(self) -> None:
-        """A thread needs nothing."""
+        """Do nothing: a thread needs nothing."""
 
     def dismiss(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: the pool ends its threads."""
 
     def ended(self) -> bool:
-        """Whether nothing is left, which is always so."""
+        """True: nothing was made ready."""
         return True
 
     def kill(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: a thread cannot be ended."""
 
 
 class ProcessWork:
-    """Calls that are made by processes, of which each makes one at a time. A process that has ended, or had to be ended
-    for a call that took too long, is replaced."""
+    """Calls that are made by processes, one at a time by each. A process that has ended is replaced, and so is one that
+    was ended since its call took too long."""
 
     def __init__(self, pooled: PooledFunction[..., Any]) -> None:
         self.name = pooled.__name__
@@ -116,7 +116,7 @@ class ProcessWork:
         self.put(self._started())
 
     def take(self) -> FunctionProcess:
-        """A process that does nothing, or a new one."""
+        """An idle process, or a new one."""
         while True:
             with self._guard:
                 process = self._idle.pop() if self._idle else None
@@ -127,7 +127,7 @@ class ProcessWork:
             self.drop(process)
 
     def put(self, process: FunctionProcess) -> None:
-        """A process has nothing to do."""
+        """A process is idle from now on."""
         with self._guard:
             self._idle.append(process)
             over = self._over
@@ -135,15 +135,15 @@ class ProcessWork:
             process.dismiss()
 
     def drop(self, process: FunctionProcess) -> None:
-        """A process is lost."""
+        """Kill a process, if it has not ended, and forget it."""
         with self._guard:
             self._all.discard(process)
         process.kill()
         process.release()
 
     def replace(self, process: FunctionProcess) -> None:
-        """A process is lost: start another one, so that no call has to wait for that. If that fails, the next call
-        tries, and tells."""
+        """A process is lost: start another one before the next call needs it. If that fails, the next call tries again,
+        and raises the error."""
         self.drop(process)
         try:
             self.prepare()
@@ -151,7 +151,7 @@ class ProcessWork:
             return
 
     def dismiss(self) -> None:
-        """No more calls come: let the processes end that do nothing."""
+        """No more calls come: let the idle processes end."""
         with self._guard:
             self._over = True
             idle, self._idle = self._idle, []
