@@ -63,7 +63,7 @@ INPUT: list[list[Record]] = [
     [(None, f"{'abcde'[number % 5]}{number}".encode(), number // 40 * 10 + number % 3, ()) for number in part]
     for part in (range(partition, WORDS, PARTITIONS) for partition in range(PARTITIONS))
 ]
-PATIENCE = 120.0
+PATIENCE = 250.0
 FLUVIAL = str(Path(sys.executable).with_name("fluvial"))
 
 
