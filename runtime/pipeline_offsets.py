@@ -216,7 +216,7 @@ def _set(
 ) -> SetOffsets:
     flag(f"{command}: dry_run", dry_run)
     plan, streams, used = _opened(pipeline, engine, system, settings, command)
-    with stopped(plan, streams, used):
+    with stopped(plan, streams, used, dry_run=dry_run):
         stored = checkpoints_in(streams, plan.name)
         changes, changed = changes_of(plan, streams, used, stored, wanted(plan, streams, used, stored))
         if changed and not dry_run:

@@ -79,7 +79,7 @@ def reset(
         planned = plan_with_growth(pipeline, streams, existing, settings, reads={})
     else:
         planned = plan_on(pipeline, existing, settings)
-    steps_of = _steps(engine, inputs, keep_offsets) if to is None else _starting(engine, to, existing)
+    steps_of = _steps(engine, inputs, keep_offsets, dry_run) if to is None else _starting(engine, to, existing, dry_run)
     with steps_of(planned, streams, settings, states) as steps:
         if steps and not dry_run:
             if engine == "local":
@@ -117,7 +117,9 @@ def _check_names(name: str, given: object, what: str) -> None:
         raise UsageError(explain(f"{name}={given!r}", f"{what}, one or more", f"write {name}=['visits']"))
 
 
-def _starting(engine: str, to: StartPoint | Mapping[str, StartPoint], existing: Mapping[str, int]) -> ResetSteps:
+def _starting(
+    engine: str, to: StartPoint | Mapping[str, StartPoint], existing: Mapping[str, int], dry_run: bool
+) -> ResetSteps:
     """The steps of a reset after which the pipeline begins at start points."""
     if engine == "spark":
         remedy = "reset it without, and run it with offset_default; or give it another name"
@@ -133,12 +135,12 @@ def _starting(engine: str, to: StartPoint | Mapping[str, StartPoint], existing: 
         inputs = {name: count for name, count in settable(starting).items() if name not in tables}
         named: Mapping[str, StartPoint] = to if isinstance(to, Mapping) else dict.fromkeys(inputs, to)
         offsets = named_offsets(plan, system, named, inputs, settings.offset_default)
-        return start_steps(plan, system, settings, starting, offsets)
+        return start_steps(plan, system, settings, starting, offsets, dry_run=dry_run)
 
     return steps_of
 
 
-def _steps(engine: str, inputs: Sequence[str] | None, keep_offsets: bool) -> ResetSteps:
+def _steps(engine: str, inputs: Sequence[str] | None, keep_offsets: bool, dry_run: bool) -> ResetSteps:
     if engine not in ("local", "spark"):
         raise UsageError(explain(f"engine={engine!r}", '"local" or "spark"'))
     if inputs is not None:
@@ -146,7 +148,10 @@ def _steps(engine: str, inputs: Sequence[str] | None, keep_offsets: bool) -> Res
             wrong = f"inputs={inputs!r} with engine={engine!r}"
             raise UnsupportedError(explain(wrong, "the local engine", "reset all that this engine keeps"))
         steps = import_module("..local.input_reset", __name__).input_steps
-        return lambda plan, system, *_: steps(plan, system, inputs, keep_offsets=keep_offsets)
+        return lambda plan, system, *_: steps(plan, system, inputs, keep_offsets=keep_offsets, dry_run=dry_run)
     # By name, so that Spark is imported for its own engine only.
-    engine_steps: ResetSteps = import_module(f"..{engine}.reset_steps", __name__).reset_steps
-    return engine_steps
+    engine_steps: Callable[..., AbstractContextManager[list[ResetStep]]] = import_module(
+        f"..{engine}.reset_steps", __name__
+    ).reset_steps
+    # On Spark a claim alone keeps runs out, and changes nothing.
+    return partial(engine_steps, dry_run=dry_run) if engine == "local" else engine_steps

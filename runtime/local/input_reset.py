@@ -23,7 +23,7 @@ from .journals.removal import ends_of_journals
 
 @contextmanager
 def input_steps(
-    plan: Plan, system: System, streams: Sequence[str], *, keep_offsets: bool = False
+    plan: Plan, system: System, streams: Sequence[str], *, keep_offsets: bool = False, dry_run: bool = False
 ) -> Iterator[list[ResetStep]]:
     """The steps that remove the offsets of streams from checkpoints. With `keep_offsets` they remove the ids of the
     streams only: the offsets then count for the streams of today. No container can run while the context is open.
@@ -41,7 +41,7 @@ def input_steps(
         if stream not in inputs:
             wrong = f"pipeline {plan.name!r} does not read a stream {stream!r}"
             raise UsageError(explain(wrong, f"one of {', '.join(inputs)}", at=plan.pipeline.origin))
-    with no_containers(plan.name, system):
+    with no_containers(plan.name, system, dry_run=dry_run):
         stored = checkpoints_in(system, plan.name)
         yield [
             ResetStep(

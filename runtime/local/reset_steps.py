@@ -31,10 +31,10 @@ from .stores.task_stores import pipeline_folders, state_folder, task_folders
 
 @contextmanager
 def reset_steps(
-    plan: Plan, system: System, settings: Settings, operators: Sequence[str] | None
+    plan: Plan, system: System, settings: Settings, operators: Sequence[str] | None, *, dry_run: bool = False
 ) -> Iterator[list[ResetStep]]:
     """The steps that remove the state of operators, or all checkpoints and state if `operators` is None. No container
-    of the pipeline can run while the context is open.
+    of the pipeline can run while the context is open; see `no_containers`, also for `dry_run`.
 
     Raises SystemProblem if a container is alive, UsageError for an operator without state, UnsupportedError for a
     system in memory.
@@ -42,7 +42,7 @@ def reset_steps(
     if not isinstance(system, ProducingSystem) and state_folder(plan, system, settings) is None:
         wrong = f"a pipeline on {system.url} cannot be reset"
         raise UnsupportedError(explain(wrong, "log:DIR or kafka://HOST:PORT", "begin with a new system in memory"))
-    with stopped(plan, system, settings):
+    with stopped(plan, system, settings, dry_run=dry_run):
         stored = checkpoints_in(system, plan.name)
         if operators is None:
             yield _all_steps(plan, system, settings, stored)
@@ -52,11 +52,11 @@ def reset_steps(
 
 
 @contextmanager
-def stopped(plan: Plan, system: System, settings: Settings) -> Iterator[None]:
+def stopped(plan: Plan, system: System, settings: Settings, *, dry_run: bool = False) -> Iterator[None]:
     """Let no container of a pipeline run while the context is open, and have its last commits published.
 
     Raises SystemProblem if a container is alive."""
-    with no_containers(plan.name, system):
+    with no_containers(plan.name, system, dry_run=dry_run):
         if not isinstance(system, ProducingSystem):
             # Before checkpoints are read: a crash may have left a last commit in a store alone.
             stateful = [task for task, one in checkpoints_in(system, plan.name).items() if one.states]

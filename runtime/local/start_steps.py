@@ -16,13 +16,13 @@ from .reset_steps import reset_steps
 
 @contextmanager
 def start_steps(
-    plan: Plan, system: System, settings: Settings, starting: Plan, offsets: OffsetByPlace
+    plan: Plan, system: System, settings: Settings, starting: Plan, offsets: OffsetByPlace, *, dry_run: bool = False
 ) -> Iterator[list[ResetStep]]:
     """The steps that remove all that is kept of a pipeline, and let it begin at these offsets. `starting` is the plan
     that has nothing to go on from. No container can run while the context is open.
 
     Raises what `reset_steps` raises."""
-    with reset_steps(plan, system, settings, None) as steps:
+    with reset_steps(plan, system, settings, None, dry_run=dry_run) as steps:
         starts = start_points(starting, offsets)
         shown = ", ".join(
             f"{stream}/{partition} at {offset}" for (stream, partition), offset in sorted(offsets.items())

@@ -20,11 +20,14 @@ ANSWER_SECONDS = 5.0
 
 
 @contextmanager
-def no_containers(pipeline: str, system: System, machine: Machine = THIS_MACHINE) -> Iterator[None]:
+def no_containers(
+    pipeline: str, system: System, machine: Machine = THIS_MACHINE, *, dry_run: bool = False
+) -> Iterator[None]:
     """Let no container of a pipeline run while the context is open.
 
     On systems with claims the context holds the claims of all containers. On other systems it asks whether a container
-    is alive. A container that does not answer, since its process is paused, is fenced before it continues.
+    is alive. A container that does not answer, since its process is paused, is fenced before it continues; with
+    `dry_run`, after which nothing is changed, it is left alone.
 
     Raises SystemProblem if a container is alive.
     """
@@ -34,7 +37,9 @@ def no_containers(pipeline: str, system: System, machine: Machine = THIS_MACHINE
         return
     coordinator_stream = Coordinator(system, pipeline, machine)
     if isinstance(system, ProducingSystem):
-        _fence_containers(pipeline, system, coordinator_stream, machine)
+        _refuse_alive(pipeline, system, coordinator_stream, machine)
+        if not dry_run:
+            _fence_containers(pipeline, system, coordinator_stream, machine)
         yield
         return
     state, _ = coordinator_stream.read()
@@ -56,13 +61,17 @@ def begin_anew(pipeline: str, system: System, machine: Machine = THIS_MACHINE) -
         coordinator_stream.write_assignment(_run_without_containers(machine.new_id(), state))
 
 
-def _fence_containers(
-    pipeline: str, system: ProducingSystem, coordinator_stream: Coordinator, machine: Machine
-) -> None:
-    """Raise SystemProblem if a container is alive, and fence those that are paused."""
+def _refuse_alive(pipeline: str, system: System, coordinator_stream: Coordinator, machine: Machine) -> None:
+    """Raise SystemProblem if a container answers that it is alive."""
     presence = coordinator_stream.ask(machine.process_name(), ANSWER_SECONDS)
     if presence is not None:
         raise _alive(pipeline, system, presence)
+
+
+def _fence_containers(
+    pipeline: str, system: ProducingSystem, coordinator_stream: Coordinator, machine: Machine
+) -> None:
+    """Fence the containers that are paused."""
     state, _ = coordinator_stream.read()
     if state.assignment is None:
         return

@@ -75,6 +75,21 @@ def test_a_container_that_stands_still_has_lost_its_place() -> None:
         place.check()
 
 
+def test_what_changes_nothing_takes_no_place() -> None:
+    system = ProducingSystem()
+    with join(planned(system), system, ContainerId(0, 2), "end", hasty()) as place:
+        sender, before = system.record_producer(place.membership.transactional_id), place.membership.run
+        with no_containers("p", system, hasty(), dry_run=True):
+            pass
+        look_often(place)
+        sender.begin()
+        place.announce("running")
+        with at_work(place), pytest.raises(SystemProblem), no_containers("p", system, dry_run=True):
+            raise AssertionError
+    with join(planned(system), system, ContainerId(0, 2), "end") as place:
+        assert place.membership.run == before
+
+
 def test_containers_that_come_after_it_begin_another_run() -> None:
     system = ProducingSystem()
     with join(planned(system), system, ContainerId(0, 2), "end") as place:
