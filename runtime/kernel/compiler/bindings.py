@@ -156,9 +156,13 @@ def _bind_add(
     environment: StageEnvironment, operator: ops.Operator, stateful: StatefulOperator, names: dict[str, Any], name: str
 ) -> None:
     """Bind the `add` of an operator. If the operator's own watermark is greater than the one in front of it, it judges
-    messages by its own watermark until the other has reached it."""
+    messages by its own watermark until the other has reached it. So it always does where several inputs meet in front
+    of it beside calls: while a message waits for its calls, others may move time on."""
     own, add = reached_by(environment.watermarks, operator.id), stateful.add
     names[name] = add
+    if environment.program.asynchronous and _meets_inputs(environment, operator.id):
+        names[name] = _add_as_it_lands(environment.watermarks, operator.id, add)
+        return
     if own == START or own <= environment.watermarks.now[environment.node_in(operator.id)]:
         return
 
@@ -168,3 +172,19 @@ def _bind_add(
         add(key, value, timestamp, headers, max(watermark, own), *side)
 
     names[name] = add_by_own
+
+
+def _meets_inputs(environment: StageEnvironment, operator: str) -> bool:
+    """Whether several inputs meet in front of an operator with a watermark of its own. Behind one alone the time of a
+    message that is in flight holds the operator back."""
+    watermarks = environment.watermarks
+    return operator in watermarks.operators and watermarks.nodes[environment.node_in(operator)].kind == "merge"
+
+
+def _add_as_it_lands(watermarks: WatermarkGraph, operator: str, add: Callable[..., None]) -> Callable[..., None]:
+    """The `add` of an operator that judges messages by its own watermark at the time at which they land."""
+
+    def add_landed(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, *side: int) -> None:
+        add(key, value, timestamp, headers, max(watermark, reached_by(watermarks, operator)), *side)
+
+    return add_landed

@@ -7,10 +7,22 @@ from typing import Any
 import pytest
 
 from engines.stages import feed, task_of
-from fluvial.dsl import KeyedStream, Message, Pipeline, Serde, count, session, skip, tumbling
+from fluvial.dsl import (
+    KeyedStream,
+    Message,
+    Pipeline,
+    Serde,
+    after_count,
+    count,
+    hopping,
+    session,
+    skip,
+    tumbling,
+)
 from fluvial.runtime.kernel.time.border_watermarks import TRAILER_SIZE, unpack_trailer
 from fluvial.runtime.kernel.windows.sessions import SessionOperator
 from fluvial.runtime.kernel.windows.tumbling import TumblingOperator
+from fluvial.runtime.testing import PipelineDriver
 
 TEN = timedelta(milliseconds=10)
 
@@ -28,6 +40,11 @@ class Kept:
 
 
 async def call(value: int) -> list[int]:
+    return [value]
+
+
+async def asleep(value: int) -> list[int]:
+    await asyncio.sleep(5)
     return [value]
 
 
@@ -127,3 +144,40 @@ def test_a_window_takes_what_the_border_before_it_has_aggregated() -> None:
     window.inputs.end("p-by")
     assert [record[1] for _, records in window.drain_outputs() for record in records] == [b"3"]
     assert window.counts.fed == {"p-by": 3}
+
+
+LATENESS = timedelta(milliseconds=20)
+
+
+@pytest.mark.parametrize(
+    ("assigner", "options", "panes"),
+    [
+        (tumbling(TEN), {}, []),
+        (hopping(2 * TEN, every=TEN), {}, []),
+        (session(TEN), {}, []),
+        (tumbling(TEN), {"trigger": after_count(9)}, []),
+        (tumbling(TEN), {"lateness": LATENESS}, [(70, 80, "late")]),
+        (tumbling(TEN), {"lateness": LATENESS, "trigger": after_count(9)}, [(70, 80, "late")]),
+        (session(TEN), {"lateness": LATENESS}, [(75, 86, "late")]),
+    ],
+)
+def test_a_message_whose_call_lets_others_move_time_on_is_lost_by_no_window(
+    assigner: Any, options: Any, panes: list[Any]
+) -> None:
+    """It came while its window was open, and lands behind the firing of that."""
+    pipeline = Pipeline("p")
+    ahead, behind = (pipeline.stream(name, key=str, value=int) for name in ("ahead", "behind"))
+    ahead.async_flat_map(asleep, id="call").send_to("called")
+    ahead.merge(behind).window(assigner, count(), id="w", **options).send_to("panes")
+    with PipelineDriver(pipeline) as driver:
+        driver.send("ahead", 0, key="a", timestamp=100)
+        driver.send("behind", 0, key="b", timestamp=50)
+        driver.advance(timedelta(seconds=9))
+        driver.send("ahead", 0, key="waits", timestamp=75)
+        for time in (78, 95):
+            driver.send("behind", 0, key="b", timestamp=time)
+        driver.advance(timedelta(seconds=9))
+        found = [(one.key, one.value) for one in driver.read("panes")]
+        late = driver.report().late
+    shown = [(pane.window.start, pane.window.end, pane.kind) for key, pane in found if key == "waits"]
+    assert (shown, late) == (panes, {} if panes else {"w": 1})
