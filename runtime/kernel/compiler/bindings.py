@@ -76,7 +76,8 @@ def _open_firing(environment: StageEnvironment, origin: str, *fired: Any) -> InF
     watermarks, tracker = environment.watermarks, environment.tracker
     exclusive = watermarks.by_time[0] and environment.program.graph.operators[origin].is_exclusive
     message = (tracker.open_firing if exclusive else tracker.open)(fired[-1], origin, (origin, *fired[:-1]))
-    message.at_end = watermarks.now[environment.node_in(origin)] == END
+    # Not by the node in front: in a pause of a firing that time has made the input may end.
+    message.at_end = watermarks.at_end[0]
     return message
 
 

@@ -83,8 +83,8 @@ class WatermarkGraph:
     `paused[0]` the firing of an operator is not over, and nothing else fires. While `excludes[0]` no message may be
     processed for it, which holds for all operators but those `admitting`. `fires[0]` is that operator, or the one that
     has fired last. In the middle of a firing that admits messages the nodes of the `front` go on, which are behind no
-    operator that keeps state. While `by_time[0]` time makes an operator fire, and not a message that it is given. By
-    `clock_fired` all has fired that was due by the clock.
+    operator that keeps state. While `by_time[0]` time makes an operator fire, and not a message that it is given; while
+    `at_end[0]` the end of input does. By `clock_fired` all has fired that was due by the clock.
 
     `operators` has the node of each stateful operator, and `restored` the watermark from which each was restored.
 
@@ -115,6 +115,7 @@ class WatermarkGraph:
         self.admitting: set[str] = set()
         self.fires = [""]
         self.by_time = [False]
+        self.at_end = [False]
         self._rest: Callable[[], None] | None = None
         self.clock_fired = START
         self._stateful: dict[str, TimedOperator] = {}
@@ -329,9 +330,10 @@ class WatermarkGraph:
         node = self.nodes[index]
         self.fires[0] = node.owner
         # It may be called within the firing of another operator, which emits by time afterwards, too.
-        before, self.by_time[0] = self.by_time[0], True
+        before = self.by_time[0], self.at_end[0]
+        self.by_time[0], self.at_end[0] = True, watermark == END
         self.paused[0] = not self._stateful[node.owner].advance(watermark)
-        self.by_time[0] = before
+        self.by_time[0], self.at_end[0] = before
         self.excludes[0] = self.paused[0] and node.owner not in self.admitting
         if self.paused[0]:
             self._rest = partial(self._advance, index, watermark)

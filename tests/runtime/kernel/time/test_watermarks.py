@@ -315,6 +315,27 @@ def test_a_pause_excludes_messages_unless_the_operator_admits_them(admitting: bo
     assert (watermarks.paused, excludes, watermarks.now) == ([False], [False], [12, 12])
 
 
+def test_a_firing_that_time_has_made_is_none_of_an_end_that_comes_in_its_pause() -> None:
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
+    watermarks.admitting.add("w")
+    told: list[tuple[int, bool]] = []
+
+    class Pausing:
+        def advance(self, watermark: int) -> bool:
+            told.append((watermark, watermarks.at_end[0]))
+            return len(told) > 1
+
+        def next_due(self) -> int:
+            return 10
+
+    watermarks.attach("w", Pausing())
+    watermarks.set_stream("a", 10)
+    watermarks.set_stream("a", END)
+    assert watermarks.now == [END, START]
+    watermarks.go_on()
+    assert (told, watermarks.at_end) == ([(10, False), (10, False), (END, True)], [False])
+
+
 FLOORS = st.none() | st.integers(0, 60)
 MOVES = st.lists(
     st.tuples(st.just("stream"), st.sampled_from("ab"), st.integers(0, 60) | st.just(END), st.booleans())
