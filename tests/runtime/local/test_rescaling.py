@@ -62,25 +62,35 @@ def dying(method: Callable[..., Any], at: int, *, after: bool) -> Callable[..., 
 CALLS = {"_copy": 4, "_copy_state": 4, "_remove_stores": 1, "_write": 4, "align": 4}
 """How often each is called at least. A split of two tasks that are whole calls those that take one task twice."""
 OF_WHOLE = {"_copy": 2, "_write": 2, "align": 2}
+USUAL = [
+    ("align", 1, "after"),
+    ("_write", 1, "after"),
+    ("_copy_state", 0, "after"),
+    ("_remove_stores", 0, "before"),
+    ("_remove_stores", 0, "after"),
+]
+"""A point of each kind: amid tasks, amid the state of one, between that of two, and around the commit. Others are at
+length, and random ones in `tests/properties/test_rescales.py`."""
 POINTS = [
-    (elasticity, name, at)
+    pytest.param(elasticity, *point, marks=[] if point in USUAL else [pytest.mark.long])
     for elasticity in [(1, 4), (4, 1), (2, 4)]
     for name, calls in (CALLS | OF_WHOLE if elasticity[0] == 1 else CALLS).items()
     for at in [0, 1, 3]
+    for point in [(name, at, "before"), (name, at, "after")]
     if at < calls
 ]
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(("elasticity", "name", "at"), POINTS, ids=str)
+@pytest.mark.parametrize(("elasticity", "name", "at", "where"), POINTS, ids=str)
 def test_a_crash_at_any_point_loses_and_doubles_nothing(
-    tmp_path: Path, elasticity: tuple[int, int], name: str, at: int, after: bool
+    tmp_path: Path, elasticity: tuple[int, int], name: str, at: int, where: str
 ) -> None:
     log = LogSystem(tmp_path, fsync=False)
     log.admin().create("in", 2)
     advance(log, 0, elasticity[0])
     append(log, "in", 1, [(None, user.encode(), 700, ()) for user in USERS])
-    with patch.object(rescaling, name, dying(getattr(rescaling, name), at, after=after)), pytest.raises(Death):
+    mortal = dying(getattr(rescaling, name), at, after=where == "after")
+    with patch.object(rescaling, name, mortal), pytest.raises(Death):
         run(counting(), system=log, until="caught-up", settings=Settings(elasticity=elasticity[1]))
     advance(log, 1, elasticity[1])
     advance(log, 2, elasticity[0], "end")
