@@ -57,7 +57,7 @@ def main() -> None:
         ):
             rounds = [loop.run(cost(fn, value)) for _ in range(ROUNDS)]
             used, took = (min(one[place] for one in rounds) for place in (0, 1))
-            sys.stdout.write(f"{name}: {used:,.0f} µs of processor time, a call each {took:,.0f} µs\n")
+            sys.stdout.write(f"{name}: {used:,.1f} µs of processor time, a call each {took:,.0f} µs\n")
     finally:
         loop.end()
 

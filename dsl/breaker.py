@@ -40,7 +40,7 @@ class Breaker:
         good = good and all(isinstance(one, type) and issubclass(one, BaseException) for one in on)
         expected = "a tuple of classes of errors"
         require(good, PipelineError, f"{what}: on={on!r}", expected, "write on=(OSError,)")
-        object.__setattr__(self, "name", operator_id(name))
+        object.__setattr__(self, "name", operator_id(name, "breaker name"))
         object.__setattr__(self, "failures", at_least_one(f"{what}: failures", failures, "failures"))
         object.__setattr__(self, "rest_ms", millis(f"{what}: rest", rest, least=1))
         object.__setattr__(self, "on", on)

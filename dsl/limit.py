@@ -83,7 +83,7 @@ class Limit:
             if fn is not None:
                 function(f"{what}: {option}", fn, *("value", "results")[:takes])
         _refuse_halves(what, calls, tokens, budget, estimate, used, cost)
-        object.__setattr__(self, "name", operator_id(name))
+        object.__setattr__(self, "name", operator_id(name, "limit name"))
         object.__setattr__(self, "calls", calls)
         object.__setattr__(self, "tokens", tokens)
         object.__setattr__(self, "per_ms", millis(f"{what}: per", per, least=1))

@@ -47,7 +47,7 @@ class Pipeline:
     """
 
     def __init__(self, name: str, *, on_error: ErrorPolicy = fail()) -> None:  # noqa: B008 - frozen
-        self.name = operator_id(name)
+        self.name = operator_id(name, "pipeline name")
         good, wrong = isinstance(on_error, ErrorPolicy), f"on_error={on_error!r}"
         require(good, PipelineError, wrong, "fail(), skip() or dead_letter()", "write on_error=skip()")
         self.on_error = on_error
@@ -297,7 +297,7 @@ class Pipeline:
         Source: Apache Samza's remote tables.
         """
         limits = CallLimits(max_in_flight, timeout, retry, reads_per_second, writes_per_second, limit)
-        return checked_remote(operator_id(name), read, write, limits, cache, batch, resource)
+        return checked_remote(operator_id(name, "table name"), read, write, limits, cache, batch, resource)
 
     @overload
     def task(

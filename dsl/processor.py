@@ -48,7 +48,7 @@ class Tag(Generic[T]):
     type: TypeForm[T] | Serde[T]
 
     def __post_init__(self) -> None:
-        operator_id(self.name)
+        operator_id(self.name, "tag name")
         checked_value(f"Tag {self.name!r}", self.type)
 
     def __call__(self, value: T) -> Tagged[T]:

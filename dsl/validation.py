@@ -47,7 +47,7 @@ def at_least_one(what: str, given: Any, of: str) -> int:
         PipelineError,
         f"{what}={given!r}",
         f"a number of {of}, 1 or more",
-        "write a whole number, or leave it out",
+        "write a whole number",
     )
     return int(given)
 
@@ -81,12 +81,16 @@ def stream_name(name: str) -> str:
     return name
 
 
-def operator_id(value: str) -> str:
-    """An operator's id, refused unless it fits a topic, a store and a checkpoint."""
+def operator_id(value: str, what: str = "id") -> str:
+    """An operator's id, or another name as `what` says, refused unless it fits a topic, a store and a checkpoint."""
     remedy = "choose such a name; it becomes part of names of topics, stores and checkpoints"
     good = isinstance(value, str) and _ID.fullmatch(value) is not None and len(value) <= LONGEST_NAME
     require(
-        good, PipelineError, f"id {value!r}", f"letters, digits, '_' and '-', at most {LONGEST_NAME} of them", remedy
+        good,
+        PipelineError,
+        f"{what} {value!r}",
+        f"letters, digits, '_' and '-', at most {LONGEST_NAME} of them",
+        remedy,
     )
     return value
 

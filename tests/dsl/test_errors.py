@@ -178,7 +178,7 @@ CASES = [
         "a trigger",
         "after_count(100)",
     ),
-    (lambda: Pipeline("a b"), "id 'a b'", "letters, digits", ""),
+    (lambda: Pipeline("a b"), "pipeline name 'a b'", "letters, digits", ""),
     (lambda: anything_of("p").stream("s", value=lambda: 0), "cannot be decoded", "a dataclass", ""),
     (lambda: Pipeline("p").stream("s", value=str, key=float), "float is not a type of key", "str, bytes, int", ""),
 ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import Limit, Pipeline, PipelineError
+from fluvial.dsl import Breaker, Limit, Pipeline, PipelineError
 from fluvial.dsl.limit import checked_limit
 from fluvial.dsl.operators.calls import limits_of
 
@@ -38,6 +38,13 @@ async def ask(value: str) -> list[str]:
 def test_what_makes_no_limit_is_refused(given: dict[str, Any], wrong: str) -> None:
     with pytest.raises(PipelineError, match=wrong):
         Limit("service", **given)
+
+
+def test_a_name_that_is_none_is_refused_as_that_of_a_limit_or_a_breaker() -> None:
+    with pytest.raises(PipelineError, match="limit name 5"):
+        Limit(5, calls=1)  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match="breaker name 'a b'"):
+        Breaker("a b")
 
 
 def test_a_pipeline_knows_each_limit_once() -> None:

@@ -108,7 +108,7 @@ def names_of_errors() -> object:
 
 
 REFUSED: list[tuple[Callable[[], object], str, str, str]] = [
-    (lambda: Pipeline("two words"), "id 'two words'", "letters, digits, '_' and '-'", ""),
+    (lambda: Pipeline("two words"), "pipeline name 'two words'", "letters, digits, '_' and '-'", ""),
     (wrong_policy, "on_error='skip'", "fail(), skip() or dead_letter()", ""),
     (names_of_errors, "skip: on=['ValueError']", "a tuple of classes of errors", "write on=(OSError,)"),
     (lambda: dead_letter(on=()), "dead_letter: on=()", "a tuple of classes of errors", "write on=(OSError,)"),

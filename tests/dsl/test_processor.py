@@ -115,7 +115,7 @@ CASES = [
     ),
     (lambda: of_processed().tagged("long"), "tagged got 'long', which is no tag of Good", "'long'", ""),
     (lambda: processed().filter(bool).tagged(Good.long), "tagged on filter 'filter-3'", "of a processor", "before"),
-    (lambda: Tag("a b", str), "id 'a b'", "letters, digits", ""),
+    (lambda: Tag("a b", str), "tag name 'a b'", "letters, digits", ""),
     (lambda: Tag("a", UNKEPT), "Tag 'a': value=stream cannot be decoded", "a dataclass", ""),
     (lambda: any_class(lambda: 0), "cannot be kept", "a type that msgspec can decode", ""),
     (lambda: ListState(UNKEPT), "ListState(stream): it cannot be kept", "a type that msgspec", ""),

@@ -188,7 +188,7 @@ MISTAKES: list[tuple[Any, str, str, str]] = [
     (lambda: language.Pipeline("p", on_error="skip"), "on_error='skip'", "fail(), skip()", "on_error=skip()"),
     (lambda: language.ErrorPolicy("drop"), "action='drop'", '"fail", "skip" or "dead_letter"', 'action="fail"'),
     (lambda: language.ValueState(int, "x"), "default 'x'", "a value of that type", "correct the default"),
-    (lambda: Tag("a b", int), "id 'a b'", "letters, digits", "choose such a name"),
+    (lambda: Tag("a b", int), "tag name 'a b'", "letters, digits", "choose such a name"),
     (
         lambda: planned(lambda p: p.stream("a", value=str)),
         "nothing reads what stream a emits",

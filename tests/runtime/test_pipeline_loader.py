@@ -216,7 +216,8 @@ def test_a_file_that_ends_python(write: Write) -> None:
 def test_a_mistake_in_a_pipeline_is_told_as_it_is(write: Write) -> None:
     write("from fluvial.dsl import Pipeline\n\nPipeline('no spaces')")
     assert text_of(PipelineError, "words_to_load.py") == (
-        "id 'no spaces'\n  at words_to_load.py:3\n  expected: letters, digits, '_' and '-', at most 200 of them\n"
+        "pipeline name 'no spaces'\n  at words_to_load.py:3\n"
+        "  expected: letters, digits, '_' and '-', at most 200 of them\n"
         "  to do: choose such a name; it becomes part of names of topics, stores and checkpoints"
     )
 
