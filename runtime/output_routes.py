@@ -35,7 +35,7 @@ class OutputRoute:
     partitions: int = 1
     to_all: bool = False
     is_border: bool = False
-    sink: "ToldSink | None" = None
+    sink: "ExplainedSink | None" = None
 
     def keyless_partition(self, task: int) -> int:
         """The partition of a task's messages without key. All of one task go to one partition, which keeps their order;
@@ -62,7 +62,7 @@ class OutputRoutes:
                 self._routes[DEAD_LETTERS] = OutputRoute(stream.name, stream.partitions)
         for sink in plan.pipeline.sinks:
             if sink.id in operators:
-                self._routes[sink.id] = OutputRoute(sink.id, sink=ToldSink(sink))
+                self._routes[sink.id] = OutputRoute(sink.id, sink=ExplainedSink(sink))
         self.written: dict[str, int] = {}
 
     def __getitem__(self, operator: str) -> OutputRoute:
@@ -74,7 +74,7 @@ class OutputRoutes:
         return {operator: route for operator, route in self._routes.items() if route.is_border}
 
     @property
-    def sinks(self) -> "list[ToldSink]":
+    def sinks(self) -> "list[ExplainedSink]":
         """The sinks of the stage, in the order of the pipeline, without those of other stages."""
         return [route.sink for route in self._routes.values() if route.sink is not None]
 
@@ -84,9 +84,9 @@ class OutputRoutes:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldSink:
-    """A sink of the user's, whose errors are told with its name and line. They are those of a place that is out of
-    reach, not of a message: a supervisor starts the container again."""
+class ExplainedSink:
+    """A sink of the user's, whose errors name it and its line. They count as those of a place that is out of reach, not
+    as those of a message: a supervisor starts the container again."""
 
     operator: ops.SinkTo
 
@@ -100,7 +100,7 @@ class ToldSink:
             wrong = f"{self.operator.label} is not open after {seconds or 0:g} s, the stall_timeout"
             ends = "look for a call that never returns, or raise stall_timeout"
             raise NoProgressError(explain(wrong, "an open() that ends", ends, self.operator.origin)) from None
-        except FluvialError:  # as in _told
+        except FluvialError:  # as in _explained
             raise
         except Exception as error:
             if interruption(error):
@@ -115,22 +115,22 @@ class ToldSink:
         """Tell it, if it asks for that, which part of a batch the next messages make, from its start on."""
         begin = getattr(self.operator.sink, BEGIN, None)
         if begin is not None:
-            with self._told(BEGIN):
+            with self._explained(BEGIN):
                 begin(part)
 
     def write(self, messages: Sequence[Message[Any]]) -> None:
         """Hand it the next messages."""
-        with self._told("write"):
+        with self._explained("write"):
             self.operator.sink.write(messages)
 
     def flush(self) -> None:
         """Return once all that was written is safe."""
-        with self._told("flush"):
+        with self._explained("flush"):
             self.operator.sink.flush()
 
     def close(self, run: RunWork) -> None:
         """Free what `open` took. What was written since the last `flush` does not count as stored."""
-        with self._told("close"):
+        with self._explained("close"):
             try:
                 self._wait_for(self.operator.sink.close(), run, CLOSE_SECONDS)
             except Expired:
@@ -158,7 +158,7 @@ class ToldSink:
             _log.warning("%s", problem)
 
     @contextmanager
-    def _told(self, method: str) -> Iterator[None]:
+    def _explained(self, method: str) -> Iterator[None]:
         try:
             yield
         # It says already where it comes from, and has an exit code of its own.
@@ -179,6 +179,6 @@ def open_sinks(plan: Plan, stack: ExitStack, run: RunWork, timeout: timedelta | 
     runs those of their methods that are asynchronous."""
     # An object may be the sink of several operators.
     by_object = {id(operator.sink): operator for operator in reversed(plan.pipeline.sinks)}
-    for sink in map(ToldSink, reversed(by_object.values())):
+    for sink in map(ExplainedSink, reversed(by_object.values())):
         sink.open(run, timeout)
         stack.push(partial(sink.close_behind, run))

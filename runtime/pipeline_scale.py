@@ -14,6 +14,7 @@ from .local.handover.scaling import TaskMove, scale_run
 from .systems import open_system
 from .systems.contract import System
 
+# The containers that are to take tasks over restore their state first, which may be many gigabytes.
 SCALE_TIMEOUT = timedelta(minutes=30)
 
 

@@ -14,11 +14,14 @@ from .run_load import RunLoad, RunSize, SizeBounds
 from .size_search import SizeSearch
 from .task_needs import TaskNeed, behind, needs_of, shares_by_number
 
+# The rest is for loads that rise faster than a container starts, and for the pauses of commits.
 UTILIZATION = 0.7
 CATCH_UP = timedelta(minutes=5)
 FULL_CALLS = 0.9
 """From this fraction of the calls that may be in flight on, they are what a task waits for."""
+# From about a third of its time on, commits are what a task waits for that is behind.
 MUCH_COMMITTING = 0.3
+# Below the whole: what a container takes rises between two decisions, and the system kills one that takes all.
 FULL_MEMORY = 0.9
 MOST_UNEVEN = 2.0
 """Containers that are more uneven than that have been measured at a bad moment, or have a task that is too large."""
@@ -96,7 +99,7 @@ class BusyTimeAutosizer:
             shown = f"the containers take {FULL_MEMORY:.0%} or more of the memory that they may take; {shown}"
         if size == load.size:
             return SizeDecision(size, f"{shown}; not more, as {_why_not_larger(search, size)}")
-        return SizeDecision(size, f"{shown}; {_told(search, size)}")
+        return SizeDecision(size, f"{shown}; {_load_with(search, size)}")
 
     def _smaller(self, load: RunLoad, search: SizeSearch, shown: str) -> SizeDecision:
         """A smaller size, if one has been enough for long."""
@@ -110,7 +113,7 @@ class BusyTimeAutosizer:
         for containers in range(max(one.containers for one in recent), load.size.containers):
             size = RunSize(containers, elasticity)
             if search.busiest(size) <= self._utilization:
-                return SizeDecision(size, f"{shown}; {_told(search, size)}")
+                return SizeDecision(size, f"{shown}; {_load_with(search, size)}")
         return stays
 
 
@@ -171,7 +174,7 @@ def _waits(load: RunLoad, needs: Mapping[str, TaskNeed]) -> str:
     return f"stage {stage} is behind, and not for want of time"
 
 
-def _told(search: SizeSearch, size: RunSize) -> str:
+def _load_with(search: SizeSearch, size: RunSize) -> str:
     split = ", ".join(f"{stage} split by {factor}" for stage, factor in size.elasticity.items() if factor > 1)
     return f"with {plural(size.containers, 'container')}{', ' * bool(split)}{split} {search.busiest(size):.0%}"
 

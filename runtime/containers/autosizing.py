@@ -29,6 +29,7 @@ from ..report import Progress
 from ..systems.contract import System
 from .running_child import Say
 
+# Shorter than that of a user's own `scale`: by then the load may be another one than the size was chosen for.
 SCALE_TIMEOUT = timedelta(minutes=10)
 
 _log = logging.getLogger(__name__)

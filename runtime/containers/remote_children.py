@@ -27,6 +27,7 @@ LOST = -signal.SIGKILL
 """The exit code of a container whose task is gone: nobody knows how it has ended."""
 WAIT_SECONDS = 10.0
 """Seconds until the first message that containers wait; the time between two messages doubles."""
+# A look is cheap, as it asks no other process, and the run ends this much after its patience at most.
 _CHECK_SECONDS = 0.5
 _KILLED_SECONDS = 5.0
 """Time in which a task has to tell that its container was killed, or that a task of the cluster's has ended."""

@@ -26,6 +26,7 @@ MOST_WAITING = 1 << 20
 """The most bytes that wait to be sent; further lines of a container's stderr are left out."""
 CLOSE_SECONDS = 5.0
 """How long the other side may take to read what waits when the connection is closed."""
+# The limit of asyncio's stream readers: about as much as is there at once.
 _READ_BYTES = 1 << 16
 
 

@@ -19,6 +19,7 @@ STANDARD = "-"
 MAX_LINE = 64_000_000
 """The default limit of a line, in bytes."""
 
+# Thousands of usual lines for one system call, and little beside the longest line, which must fit into memory anyway.
 _CHUNK = 1 << 18
 _MARK = b"\xef\xbb\xbf"
 """The byte order mark that some programs write before UTF-8. It is not part of the first line."""

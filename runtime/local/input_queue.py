@@ -181,7 +181,7 @@ class InputQueues:
         return bool(self._bootstrapped)
 
     def hold_at(self, offsets: Mapping[str, int]) -> None:
-        """Process no message of these streams from these offsets on; those of others go on."""
+        """Hold these streams from these offsets on: of them no later message is processed. Others go on."""
         for queue in self:
             queue.hold_at = offsets.get(queue.name)
 

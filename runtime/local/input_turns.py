@@ -6,8 +6,8 @@ from .input_queue import InputQueue, InputQueues
 
 
 class InputTurns:
-    """The turns of the inputs of a task. With `most` an input has so many messages at most before the next one has its
-    turn; None: all that are asked for at a time.
+    """The turns of the inputs of a task. With `most`, at most so many messages of an input are processed before the
+    next one has its turn; without it, as many as are asked for at a time.
 
     The input behind the one that had messages last comes first. So each has its turn, also where one message, or one
     input, uses up what the task may take at a time: the places of calls, or the messages up to a request.
@@ -28,8 +28,8 @@ class InputTurns:
         return sorted(first, key=lambda queue: self._places[queue.name] < self._next)
 
     def shares(self, most: int, full: Callable[[], bool]) -> Iterator[tuple[InputQueue, int]]:
-        """Inputs in turn, each with how many of its messages may be processed now; at most so many of each in all.
-        Whoever iterates processes them before it asks for the next one. Once it is `full` no other round begins."""
+        """Inputs in turn, each with how many of its messages may be processed now; at most `most` of each in all. The
+        caller processes them before it takes the next input. Once the task is `full` no other round begins."""
         left = dict.fromkeys(self._places, most)
         while True:
             moved = False

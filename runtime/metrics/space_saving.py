@@ -3,6 +3,7 @@
 from heapq import heappush, heapreplace, nlargest
 from typing import NamedTuple
 
+# A key with more than 1.6 % of the messages surely has an entry. Keys with less are never reported as hot.
 ENTRIES = 64
 HALVED_AT = 1024
 """Counts are halved once so many keys have been added: then the older ones weigh less than the newer ones."""

@@ -13,6 +13,7 @@ from functools import cache, cached_property
 ON_FEW_CORES, ON_MANY_CORES = 64, 512
 """The number of buckets of a new query, by default. Each bucket costs about a millisecond of each batch in which it
 runs; 512 let a query have hundreds of tasks later."""
+# 64 buckets are 8 or more for each of so many cores, enough to spread a load evenly.
 _FEW = 8
 EARLIER = 8
 """The default of earlier versions."""

@@ -12,7 +12,9 @@ _FEWEST = 10
 """So many calls at least are looked at before the window changes, if it is not smaller."""
 _FAILED = 0.1
 """The share of calls that fail from which on the window shrinks."""
+# A service that fails is overloaded, or down: each look takes nearly a third away, so few looks reach the least number.
 _SHRINKS = 0.7
+# One slow look halves the number at most: the mean of few calls may be that of a pause of the service.
 _LEAST_GRADIENT = 0.5
 
 

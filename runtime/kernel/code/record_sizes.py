@@ -9,6 +9,8 @@ from .returned_values import ReturnedValueError
 CheckSize = Callable[[bytes | None, bytes | None, Headers], None]
 """Raises RecordTooLarge for a key, a value and headers that together are too large."""
 
+# Hardly any key is longer, so that the quick test of a record looks at its value alone, against a limit that is so much
+# smaller: little, where streams take a megabyte.
 _LARGE_KEY = 64 << 10
 
 

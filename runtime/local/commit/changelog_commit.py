@@ -27,6 +27,7 @@ from .changelog import ChangelogRange, change_records, undo_records
 from .contract import Committed, TaskCommit
 from .restore import OnRestore, StoreRestorer, ignore_restore
 
+# Each look is a request to brokers. What is waited for is the end of a transaction of a container that was fenced.
 PAUSE_SECONDS = 0.1
 
 

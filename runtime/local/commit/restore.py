@@ -24,6 +24,7 @@ STALE_MS = 5 * 24 * 3600 * 1000
 
 SHARED_SECONDS = 60.0
 """How long a start waits for transactions of other containers that are open on its changelogs."""
+# Each look is a request to brokers. The transactions that are waited for last as long as a commit interval, seconds.
 SHARED_PAUSE_SECONDS = 0.2
 
 RESTS = 3.0

@@ -26,6 +26,7 @@ from .checkpoint_follower import CheckpointFollower
 from .owners import owners_of, unsettled
 from .take_over import gone, take_over
 
+# How long a read of checkpoints waits for new ones: whoever interrupts the command waits no longer than that.
 POLL_SECONDS = 0.1
 ALIVE_SECONDS = 15.0
 """Seconds between two questions whether any container is alive."""

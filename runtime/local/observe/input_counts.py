@@ -23,6 +23,7 @@ LEAST_SHARE = 0.05
 """A key with less of the messages of its key bucket is not what makes that slow."""
 MOST_KEY_BYTES = 1024
 """Longer keys are not sampled: a task keeps up to 64 of each input in memory."""
+# A key is shown in one line of a terminal beside its stream and its share.
 MOST_KEY_CHARACTERS = 64
 
 

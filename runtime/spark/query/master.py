@@ -6,6 +6,7 @@ from ....dsl.errors import SystemProblem
 from ....dsl.validation import explain
 
 STANDALONE = "spark://"
+# For a TCP connection alone, which takes well below a second even to another continent.
 ANSWER_SECONDS = 5.0
 
 

@@ -155,7 +155,7 @@ class _Buckets:
                 yield from self._step(time - 1 if rank else START)
 
     def end(self) -> Iterator[list[Row]]:
-        """Process what is left of the last bucket, whose input has ended."""
+        """Finish the last bucket, whose input has ended."""
         if self._label is None:
             return
         if self._job.last:

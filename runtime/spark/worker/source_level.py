@@ -63,8 +63,8 @@ def level_zero(
     most: int = MOST_RECORDS,
     task: int | None = None,
 ) -> Iterator[list[Row]]:
-    """Process what one of Spark's batches holds of a source partition, and yield the rows for later levels, those of
-    `most` records at a time. `task` is the number of the task where several read the partition."""
+    """Feed what one of Spark's batches holds of a source partition to the stage, and yield the rows for later levels,
+    those of `most` records at a time. `task` is the number of the task where several read the partition."""
     bundle, _ = unpack(shipped)
     forwarded = stream in bundle.levels.forwarded
     with sendable_errors(bundle.plan.name), reduced_gc(), StageFeeder() as feeder, ExitStack() as stack:

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from ....dsl.sink import BatchPart
-from ...output_routes import MOST_IN_SINKS, ToldSink
+from ...output_routes import MOST_IN_SINKS, ExplainedSink
 from ..batch_times import batch_of_task
 from ..lowering.shipped_plan import ShippedPlan
 from .worker_process import this_process
@@ -16,12 +16,12 @@ class TaskSinks:
 
     def __init__(self, shipped: ShippedPlan, stack: ExitStack, part: int | None = None) -> None:
         self._shipped = shipped
-        self._used: dict[str, ToldSink] = {}
+        self._used: dict[str, ExplainedSink] = {}
         self._held = 0
         self._batch, self._part = batch_of_task(), part
         stack.push(self._left)
 
-    def write(self, name: str, sink: ToldSink, messages: list[Any]) -> None:
+    def write(self, name: str, sink: ExplainedSink, messages: list[Any]) -> None:
         """Write messages to a sink. Sinks hold a limited number of messages before they are flushed."""
         if name not in self._used:
             this_process().open_sink(self._shipped, sink)

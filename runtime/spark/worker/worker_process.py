@@ -16,7 +16,7 @@ from ....dsl.operators.calls import limits_of
 from ...kernel.calls.cancellation import CallLoop
 from ...kernel.code.program import Program
 from ...open_resources import OpenResources
-from ...output_routes import ToldSink
+from ...output_routes import ExplainedSink
 from ..lowering.packaging import forget, program, unpack
 from ..lowering.shipped_plan import ShippedPlan
 
@@ -36,7 +36,7 @@ class _OpenRun:
 
     pipeline: str
     resources: dict[str, OpenResources] = field(default_factory=dict)
-    sinks: dict[int, ToldSink] = field(default_factory=dict)
+    sinks: dict[int, ExplainedSink] = field(default_factory=dict)
 
     @property
     def needs_loop(self) -> bool:
@@ -77,14 +77,14 @@ class WorkerProcess:
         resources.open(bundle.plan, {stage})
         return compiled
 
-    def open_sink(self, shipped: ShippedPlan, sink: ToldSink) -> None:
-        """Open a sink of a plan, if it is not open: see `ToldSink.open`."""
+    def open_sink(self, shipped: ShippedPlan, sink: ExplainedSink) -> None:
+        """Open a sink of a plan, if it is not open: see `ExplainedSink.open`."""
         sinks, known = self._open_run(shipped).sinks, id(sink.operator.sink)
         if known not in sinks:
             sink.open(self.run, unpack(shipped)[0].open_within)
             sinks[known] = sink
 
-    def drop_sink(self, shipped: ShippedPlan, sink: ToldSink) -> None:
+    def drop_sink(self, shipped: ShippedPlan, sink: ExplainedSink) -> None:
         """Close a sink whose task has failed: the next task opens it anew. An error of its `close` is told."""
         if self._open_run(shipped).sinks.pop(id(sink.operator.sink), None) is not None:
             self._close_sink(sink)
@@ -109,7 +109,7 @@ class WorkerProcess:
             resources.close()
             forget(digest)  # its programs hold the clients
 
-    def _close_sink(self, sink: ToldSink) -> None:
+    def _close_sink(self, sink: ExplainedSink) -> None:
         try:
             sink.close(self.run)
         except SystemProblem as error:

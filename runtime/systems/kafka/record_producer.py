@@ -36,6 +36,7 @@ _EARLY = (
 
 # Less than the 2.5 s that a process has for closing after its last commit (`process/signals.py`).
 _TO_CLOSE = 2.0
+# Between two attempts while the buffer is full, or a broker refuses a transaction for now: it is not asked more often.
 _PAUSE = 0.1
 
 
