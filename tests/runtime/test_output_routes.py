@@ -29,7 +29,7 @@ from fluvial.planner import Settings, plan
 from fluvial.runtime import output_routes, run
 from fluvial.runtime.kernel.output_buffer import DEAD_LETTERS
 from fluvial.runtime.launch import EngineName
-from fluvial.runtime.output_routes import OutputRoute, OutputRoutes, ToldSink
+from fluvial.runtime.output_routes import OutputRoute, OutputRoutes, ExplainedSink
 from fluvial.runtime.systems import LogSystem
 
 MINUTE = timedelta(minutes=1)
@@ -84,9 +84,9 @@ def test_each_operator_that_writes_has_a_route() -> None:
     assert routes["by-word"] == OutputRoute("p-by-word", 3, is_border=True)
     assert routes["all"] == OutputRoute("p-all", 1, to_all=True, is_border=True)
     assert routes["send_to-5"] == OutputRoute("out", 2)
-    assert routes["nowhere"] == OutputRoute("nowhere", sink=ToldSink(pipeline.sinks[0]))
+    assert routes["nowhere"] == OutputRoute("nowhere", sink=ExplainedSink(pipeline.sinks[0]))
     assert routes[DEAD_LETTERS] == OutputRoute("p-dead-letters", 1)
-    assert (routes.sinks, list(routes.borders)) == ([ToldSink(pipeline.sinks[0])], ["by-word", "all"])
+    assert (routes.sinks, list(routes.borders)) == ([ExplainedSink(pipeline.sinks[0])], ["by-word", "all"])
     assert OutputRoutes(made, "p-by-word")["window"] == OutputRoute("late", 3)
 
 
@@ -121,7 +121,7 @@ def test_a_sink_that_cannot_be_opened_is_told_with_its_line(engine: EngineName, 
 def test_a_sink_that_the_machine_has_no_room_for_says_what_to_do() -> None:
     pipeline = Pipeline("p")
     pipeline.stream("words", value=str).sink(Unreachable(ENOSPC), id="archive")
-    error = error_of(lambda: ToldSink(pipeline.sinks[0]).open(asyncio.run, MINUTE), SystemProblem)
+    error = error_of(lambda: ExplainedSink(pipeline.sinks[0]).open(asyncio.run, MINUTE), SystemProblem)
     assert_explains(error, "sink archive cannot be opened: OSError", None, "an open() that succeeds", "free space")
 
 
@@ -132,7 +132,7 @@ def test_a_sink_is_started_again_whatever_error_its_service_has() -> None:
 
     pipeline = Pipeline("p")
     pipeline.stream("words", value=str).sink(Refused(), id="archive")
-    error = error_of(lambda: ToldSink(pipeline.sinks[0]).open(asyncio.run, MINUTE), SystemProblem)
+    error = error_of(lambda: ExplainedSink(pipeline.sinks[0]).open(asyncio.run, MINUTE), SystemProblem)
     assert_explains(
         error, "sink archive cannot be opened: LookupError: no such table", None, "an open() that succeeds", "mend"
     )
@@ -152,7 +152,7 @@ def test_a_sink_that_does_not_open_for_an_error_that_is_told_already_or_for_a_si
         pipeline = Pipeline("p")
         pipeline.stream("words", value=str).sink(Refused(raised), id="archive")
         with pytest.raises(type(raised)) as caught:
-            ToldSink(pipeline.sinks[0]).open(asyncio.run, MINUTE)
+            ExplainedSink(pipeline.sinks[0]).open(asyncio.run, MINUTE)
         assert caught.value is raised
 
 
@@ -210,7 +210,7 @@ def test_a_sink_is_told_its_part_if_it_asks_for_that() -> None:
     words = pipeline.stream("words", value=str)
     words.sink(Lost("none"), id="other")
     words.sink(asking, id="archive")
-    other, archive = map(ToldSink, pipeline.sinks)
+    other, archive = map(ExplainedSink, pipeline.sinks)
     other.begin(part)
     archive.begin(part)
     assert asking.parts == [part]

@@ -14,7 +14,7 @@ from fluvial.dsl import Limit, Pipeline, resource
 from fluvial.planner import plan
 from fluvial.runtime.kernel.calls import cancellation
 from fluvial.runtime.kernel.state_cache import Size
-from fluvial.runtime.output_routes import ToldSink
+from fluvial.runtime.output_routes import ExplainedSink
 from fluvial.runtime.spark.key_buckets import KeyBuckets
 from fluvial.runtime.spark.lowering.levels import Levels, most_tasks
 from fluvial.runtime.spark.lowering.lowering import levels
@@ -124,7 +124,7 @@ def test_a_worker_closes_what_is_open_at_its_end() -> None:
 def sink_in(worker: WorkerProcess, plan: ShippedPlan) -> Looped:
     """The sink of a plan, open in a worker."""
     (operator,) = unpack(plan)[0].plan.pipeline.sinks
-    worker.open_sink(plan, ToldSink(operator))
+    worker.open_sink(plan, ExplainedSink(operator))
     sink: Any = operator.sink
     opened: Looped = sink
     return opened
