@@ -41,7 +41,7 @@ class PipelineError(FluvialError):
 
     >>> Pipeline("a pipeline")
     Traceback (most recent call last):
-    fluvial.dsl.errors.PipelineError: id 'a pipeline'
+    fluvial.dsl.errors.PipelineError: pipeline name 'a pipeline'
       at ...
       expected: letters, digits, '_' and '-', at most 200 of them
       to do: choose such a name; it becomes part of names of topics, stores and checkpoints
