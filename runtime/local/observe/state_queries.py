@@ -42,8 +42,7 @@ def get(plan: Plan, system: System, settings: Settings, table: str, key: str) ->
     Raises UsageError if `table` is no table or `key` is no key of it, SystemProblem if this machine has no store of the
     table, and FluvialError if the table has no such row."""
     flow = _flow(plan, table)
-    decoded_key = _key(flow, key)
-    data = _key_bytes(flow, decoded_key)
+    decoded_key, data = _key(flow, key)
     with ExitStack() as stack:
         views = _views(plan, system, settings, table, stack)
         rows = [
@@ -87,20 +86,18 @@ def _flow(plan: Plan, table: str) -> Flow:
     return flows(plan.pipeline)[table]
 
 
-def _key(flow: Flow, text: str) -> Any:
+def _key(flow: Flow, text: str) -> tuple[Any, bytes]:
+    """The key that a text stands for, and its bytes."""
     type_ = plain(flow.key)
     try:
-        if type_ in (str, bytes):
-            return text if type_ is str else text.encode()
-        return msgspec.json.decode(text, type=type_)
-    except msgspec.DecodeError as error:
+        # What the shell was given is no UTF-8 here and there, and then a key of bytes alone.
+        key = text if type_ is str else text.encode(errors="surrogateescape")
+        if type_ not in (str, bytes):
+            key = msgspec.json.decode(key, type=type_)
+        return key, (flow.key.encode(key) if isinstance(flow.key, Serde) else encode_key(key)) or b""
+    except Exception as error:  # a Serde may be the user's, and raise anything
         wrong = f"KEY {text!r} is no {type_name(type_)}: {error}"
         raise UsageError(explain(wrong, f"a key of type {type_name(type_)}")) from None
-
-
-def _key_bytes(flow: Flow, key: Any) -> bytes:
-    data = flow.key.encode(key) if isinstance(flow.key, Serde) else encode_key(key)
-    return data or b""
 
 
 def _decoded(flow: Flow, data: bytes) -> Any:
