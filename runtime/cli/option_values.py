@@ -68,7 +68,10 @@ def parsed_duration(option: str, text: str) -> timedelta:
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise wrong_option(option, text, "a number with a unit: ms, s, min, h or d", f"write {option} 500ms")
-    return timedelta(**{_UNITS[match[2]]: float(match[1])})
+    try:
+        return timedelta(**{_UNITS[match[2]]: float(match[1])})
+    except OverflowError:
+        raise wrong_option(option, text, "a duration of less than 1,000,000,000 d", f"write {option} 500ms") from None
 
 
 def size(option: str, text: str) -> int:
@@ -80,7 +83,10 @@ def size(option: str, text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise wrong_option(option, text, "a number with a unit: B, kB, MB, GB, KiB, MiB or GiB", f"write {option} 64MB")
-    return int(float(match[1]) * _BYTES[match[2]])
+    try:
+        return int(float(match[1]) * _BYTES[match[2]])
+    except OverflowError:
+        raise wrong_option(option, text, "a size that a machine can have", f"write {option} 64MB") from None
 
 
 def names_of(columns: str | None) -> tuple[str, ...] | None:

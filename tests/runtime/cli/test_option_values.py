@@ -136,7 +136,13 @@ def test_sizes(text: str, bytes: int) -> None:
     assert size("--max-line", text) == bytes
 
 
-@pytest.mark.parametrize("text", ["64", "64mb", "-1MB", "MB", "1TB", ""])
+@pytest.mark.parametrize("text", ["9" * 20 + "s", "9" * 400 + "d"])
+def test_a_duration_that_is_too_long_is_told(text: str) -> None:
+    with pytest.raises(UsageError, match="expected: a duration of less than 1,000,000,000 d"):
+        parsed_duration("--commit-interval", text)
+
+
+@pytest.mark.parametrize("text", ["64", "64mb", "-1MB", "MB", "1TB", "", "9" * 400 + "GB"])
 def test_a_size_that_is_none(text: str) -> None:
     with pytest.raises(UsageError, match="--max-line"):
         size("--max-line", text)
