@@ -13,7 +13,7 @@ from ...dsl.pipeline import Pipeline
 from ...dsl.processor import Timer
 from ...dsl.validation import explain
 from ..process.interruptions import interruption
-from ..process.resource_limits import exhausted, remedy_for
+from ..process.resource_limits import exhausted, exhaustion_behind
 from ..size_limit import SizeLimit, headers_bytes
 from .code.returned_values import ReturnedValueError
 from .code.source_text import FILE_PREFIX, operator_at
@@ -93,8 +93,8 @@ class Failures:
         if stopped := interruption(error):
             raise stopped
         # Nor is a full disk: under skip(), all messages would be lost until there is space again.
-        if isinstance(error, OSError) and remedy_for(error):
-            raise exhausted(error, f"what was written for {what}") from error
+        if (lack := exhaustion_behind(error)) is not None:
+            raise exhausted(lack, f"what was done for {what}") from error
         operator = self.pipeline.operator(id) if id is not None else self.pipeline.operators[0]
         action = self.pipeline.on_error.action_for(error)
         if action == "fail":

@@ -51,6 +51,31 @@ def remedy_in(text: str) -> str | None:
     return None if match is None else _REMEDIES[_BY_TEXT[match[0]]]
 
 
+def exhaustion_behind(error: BaseException) -> OSError | None:
+    """The error of the operating system that says that the machine has run out of something: this one, or one behind
+    it. Clients of services raise errors of their own for it, which are no OSError.
+
+    >>> try:
+    ...     try:
+    ...         raise OSError(errno.EMFILE, "Too many open files")
+    ...     except OSError as error:
+    ...         raise RuntimeError("all connection attempts failed") from error
+    ... except RuntimeError as error:
+    ...     str(exhaustion_behind(error))
+    '[Errno 24] Too many open files'
+    """
+    waiting, met = [error], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, OSError) and remedy_for(one) is not None:
+            return one
+        met.add(id(one))
+        behind = one.__cause__ if one.__suppress_context__ else one.__context__
+        parts = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        waiting += [other for other in (behind, *parts) if other is not None and id(other) not in met]
+    return None
+
+
 def require_descriptors_of_loop() -> None:
     """Raise OSError if too few file descriptors are left for a new event loop of asyncio: a loop that fails while it
     opens them prints a traceback when it is deleted."""

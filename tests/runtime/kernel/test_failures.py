@@ -202,3 +202,10 @@ def test_an_error_from_outside_of_compiled_code_is_nobody_s() -> None:
 def test_a_full_disk_is_no_failure_of_the_message_whose_function_met_it() -> None:
     with pytest.raises(SystemProblem, match="free space"):
         failures(skip()).message(WHERE, OSError(errno.ENOSPC, "No space left on device"), "map-2")
+
+
+def test_nor_is_a_lack_of_descriptors_that_a_client_tells_by_an_error_of_its_own() -> None:
+    refused = RuntimeError("all connection attempts failed")
+    refused.__cause__ = OSError(errno.EMFILE, "Too many open files")
+    with pytest.raises(SystemProblem, match="raise the limit of open files"):
+        failures(skip()).message(WHERE, refused, "map-2")

@@ -3,12 +3,18 @@
 import errno
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fluvial.dsl import SystemProblem
-from fluvial.runtime.process.resource_limits import exhaustion_explained, full_disks_told, remedy_for
+from fluvial.runtime.process.resource_limits import (
+    exhaustion_behind,
+    exhaustion_explained,
+    full_disks_told,
+    remedy_for,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +32,38 @@ def test_each_is_known_by_its_text_alone(number: int, remedy: str) -> None:
 def test_what_the_machine_has_run_out_of_is_a_problem_with_a_remedy() -> None:
     with pytest.raises(SystemProblem, match="free space"), exhaustion_explained():
         raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def chained(error: BaseException, behind: BaseException, *, told: bool = True) -> BaseException:
+    """An error that was raised from another one, or as that was handled."""
+    try:
+        try:
+            raise behind
+        except BaseException:
+            raise error from behind if told else None
+    except BaseException as raised:
+        return raised
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda error: error,
+        lambda error: chained(ValueError(), chained(KeyError(), error)),
+        lambda error: BaseExceptionGroup("both", [ValueError(), chained(ValueError(), error)]),
+    ],
+)
+def test_it_is_found_behind_the_error_of_a_client(wrap: Callable[[Exception], BaseException]) -> None:
+    lack, other = OSError(errno.EMFILE, "Too many open files"), OSError(errno.ECONNREFUSED, "Connection refused")
+    assert exhaustion_behind(wrap(lack)) is lack
+    assert exhaustion_behind(wrap(other)) is None
+
+
+def test_it_is_not_looked_for_behind_an_error_that_was_raised_from_none_or_from_itself() -> None:
+    lack, circle = OSError(errno.ENOSPC, "No space left on device"), ValueError()
+    circle.__context__ = circle
+    assert exhaustion_behind(chained(ValueError(), lack, told=False)) is None
+    assert exhaustion_behind(circle) is None
 
 
 def test_another_error_of_the_machine_stays_as_it_is() -> None:
