@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import Breaker, Limit, Pipeline, PipelineError, Retry, dead_letter
+from fluvial.dsl import Adaptive, Breaker, Limit, Pipeline, PipelineError, Retry, dead_letter
 from fluvial.dsl.breaker import checked_breaker
 from fluvial.dsl.operators.calls import breakers_of
 from fluvial.runtime.kernel.calls.admission import Admission
 from fluvial.runtime.kernel.calls.call import Call
 from fluvial.runtime.kernel.calls.circuit import Circuit
+from fluvial.runtime.kernel.calls.concurrency import Concurrency
 from fluvial.runtime.kernel.calls.door import Door
 from fluvial.runtime.testing import PipelineDriver
 
@@ -189,6 +190,24 @@ def test_a_call_that_finds_another_trying_gives_its_part_of_the_limit_back() -> 
         assert admission.begun == 1
         door.leave(calls[0], [1], None)
         assert await asyncio.wait_for(entered[1], 60) is None
+
+    asyncio.run(main())
+
+
+def test_a_call_that_may_run_as_calls_begin_to_rest_gives_its_place_back() -> None:
+    circuit, concurrency = Circuit(Breaker("service", failures=1, rest=MINUTE)), Concurrency(Adaptive(), 1)
+    door, calls = Door(None, circuit, concurrency), [Call(None, number, None) for number in range(2)]
+
+    async def main() -> None:
+        assert await door.enter(calls[0]) is None
+        waits = asyncio.get_running_loop().create_task(door.enter(calls[1]))
+        await asyncio.sleep(0)
+        assert concurrency.running == 1
+        door.leave(calls[0], (), OSError("down"))
+        while not circuit.waiting:
+            await asyncio.sleep(0.001)
+        assert (concurrency.running, door.holds) == (0, True)
+        waits.cancel()
 
     asyncio.run(main())
 
