@@ -251,6 +251,7 @@ def _open_container(
     guard.catch_up()
     admissions = [admission_of(resources.clients, limit) for limit in limits_of(plan.pipeline.calls)]
     reporter.follow_limits(admissions)
+    reporter.pools = loop.pool_uses
     reporter.circuits = [circuit_of(resources.clients, breaker) for breaker in breakers_of(plan.pipeline.calls)]
     if (leases := share_limits(plan, system, member, admissions, machine)) is not None:
         stack.callback(leases.close)

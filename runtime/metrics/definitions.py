@@ -40,6 +40,7 @@ _OPERATOR = (*_TASK, "operator")
 _REASON = (*_OPERATOR, "reason")
 _LIMIT = ("limit",)
 _BREAKER = ("breaker",)
+_FUNCTION = ("function",)
 _AMOUNT = (*_LIMIT, "amount")
 _BOTH = ("local", "spark")
 _LOCAL = ("local",)
@@ -114,6 +115,17 @@ METRICS: tuple[MetricDefinition, ...] = (
     MetricDefinition("breaker_open", "gauge", _BREAKER, _LOCAL, "1 while calls are left off by a breaker, else 0."),
     MetricDefinition(
         "breaker_openings", "counter", _BREAKER, _LOCAL, "How often a breaker has begun to leave calls off."
+    ),
+    MetricDefinition("pool_places", "gauge", _FUNCTION, _LOCAL, "Threads or processes for calls of a plain function."),
+    MetricDefinition(
+        "pool_places_taken", "gauge", _FUNCTION, _LOCAL, "Of these, those that make a call, or are kept for one."
+    ),
+    MetricDefinition(
+        "pool_waiting_calls",
+        "gauge",
+        _FUNCTION,
+        _LOCAL,
+        "Calls that wait for a thread or a process; they are among those in flight.",
     ),
     MetricDefinition(
         "journal_answers", "counter", _OPERATOR, _LOCAL, "Calls that were not made, since a journal had their results."

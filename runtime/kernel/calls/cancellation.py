@@ -14,7 +14,7 @@ from ....planner.descriptions import duration
 from ...process.event_loops import LoopMaker
 from ...process.interruptions import INTERRUPTIONS
 from ...process.resource_limits import require_descriptors_of_loop
-from .function_pools import loop_pools
+from .function_pools import PoolUse, loop_pools
 from .loop_time import LoopTimer, loop_time
 from .threads import CallThreads
 
@@ -202,6 +202,10 @@ class CallLoop:
             if task.done() and not task.cancelled():
                 task.exception()  # or asyncio logs that it was never retrieved
             raise
+
+    def pool_uses(self) -> list[PoolUse]:
+        """How the pools of plain functions are used; nothing where the loop is not there."""
+        return [] if self._begun is None else loop_pools(self._begun[0]).uses()
 
     def rest(self) -> bool:
         """Give calls that were cancelled GRACE_SECONDS to end, and return whether all have; others are not waited for

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....dsl.pooled_function import PooledFunction, give_pools, pools_of
 from ...process.machine import THIS_MACHINE, Machine
@@ -19,6 +19,16 @@ REST_SECONDS = 0.002
 """Pause between two looks at whether these have ended."""
 
 _log = logging.getLogger(__name__)
+
+
+class PoolUse(NamedTuple):
+    """How the pools of the functions of a name are used: of so many `places`, which are threads or processes, some are
+    `taken`, and so many calls are `waiting` for one."""
+
+    function: str
+    places: int
+    taken: int
+    waiting: int
 
 
 class PoolPlaces(CallPlaces):
@@ -191,6 +201,18 @@ class LoopPools:
         """The pool whose places calls of a function wait for; None where none waits."""
         pool = self._pool(pooled)
         return pool if isinstance(pool, FunctionPool) else None
+
+    def uses(self) -> list[PoolUse]:
+        """How the pools are used."""
+        found: dict[str, PoolUse] = {}
+        for pooled, pool in self._pools.items():
+            if isinstance(pool, FunctionPool):
+                name, places = pooled.__name__, pool.places
+                before = found.get(name, PoolUse(name, 0, 0, 0))
+                found[name] = PoolUse(
+                    name, before.places + places.size, before.taken + places.taken, before.waiting + places.waiting
+                )
+        return [*found.values()]
 
     async def end(self) -> None:
         """End all pools, side by side."""

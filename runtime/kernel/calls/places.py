@@ -14,6 +14,11 @@ class CallPlaces:
         self._size = size
         self._waiting: deque[asyncio.Future[None]] = deque()
 
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for a place."""
+        return sum(not ready.done() for ready in self._waiting)
+
     async def enter(self) -> None:
         """Wait for a place, which `leave` gives back."""
         if self.taken < self._size() and not self._waiting:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ....planner.plan import Plan
@@ -11,6 +11,7 @@ from ...data_warnings.keyless import KeylessWarning
 from ...data_warnings.suspicious_times import SuspiciousTimes
 from ...kernel.calls.admission import Admission
 from ...kernel.calls.circuit import Circuit
+from ...kernel.calls.function_pools import PoolUse
 from ...kernel.time.bounds import END, START
 from ...metrics.timing import Timing
 from ...report import HotKey, OnProgress, Progress, Report, Sample, sums
@@ -77,6 +78,8 @@ class ProgressReporter:
         """What lets calls of the container begin within limits."""
         self.circuits: Sequence[Circuit] = ()
         """What leaves off calls of services that fail."""
+        self.pools: Callable[[], Iterable[PoolUse]] = tuple
+        """How the pools of plain functions are used."""
 
     @property
     def seconds(self) -> float:
@@ -207,6 +210,10 @@ class ProgressReporter:
         for circuit in self.circuits:
             yield Sample("breaker_open", int(circuit.open), (circuit.name,))
             yield Sample("breaker_openings", circuit.openings, (circuit.name,))
+        for pool in self.pools():
+            yield Sample("pool_places", pool.places, (pool.function,))
+            yield Sample("pool_places_taken", pool.taken, (pool.function,))
+            yield Sample("pool_waiting_calls", pool.waiting, (pool.function,))
         yield Sample("commit_seconds", self.commit.histogram)
         yield Sample("uptime_seconds", seconds)
         yield Sample("event_loop_busy_seconds", seconds - self.idle_seconds)

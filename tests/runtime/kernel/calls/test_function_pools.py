@@ -19,7 +19,7 @@ from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.call import Call
 from fluvial.runtime.kernel.calls.circuit import Circuit
 from fluvial.runtime.kernel.calls.door import PoolDoor
-from fluvial.runtime.kernel.calls.function_pools import DirectPool, FunctionPool, loop_pools
+from fluvial.runtime.kernel.calls.function_pools import DirectPool, FunctionPool, PoolUse, loop_pools
 from fluvial.runtime.systems import MemorySystem
 from waiting import wait_until
 
@@ -61,6 +61,7 @@ def test_at_most_so_many_calls_run_at_once() -> None:
     async def main() -> list[Any]:
         calls = [asyncio.ensure_future(pooled(number)) for number in range(5)]
         await until(lambda: slow.running == 2)
+        assert loop_pools(asyncio.get_running_loop()).uses() == [PoolUse("Slow.__call__", places=2, taken=2, waiting=3)]
         for _ in calls:
             slow.go_on.release()
         return [await call for call in calls]

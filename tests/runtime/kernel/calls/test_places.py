@@ -15,6 +15,7 @@ def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
 
         waiting = [asyncio.ensure_future(enter(number)) for number in range(4)]
         await asyncio.sleep(0)
+        assert places.waiting == 3
         waiting[1].cancel()
         for _ in range(3):
             places.leave()

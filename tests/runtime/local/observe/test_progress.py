@@ -7,7 +7,18 @@ from pathlib import Path
 
 from engines.sending import ProducingSystem
 from engines.targets import write
-from fluvial.dsl import Adaptive, Breaker, Limit, Pipeline, SystemProblem, count, dead_letter, skip, tumbling
+from fluvial.dsl import (
+    Adaptive,
+    Breaker,
+    Limit,
+    Pipeline,
+    SystemProblem,
+    count,
+    dead_letter,
+    in_threads,
+    skip,
+    tumbling,
+)
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, run
 from fluvial.runtime.launch import checked_plan
@@ -60,6 +71,18 @@ def limited() -> Pipeline:
     return pipeline
 
 
+def halves(number: int) -> list[int]:
+    return [number // 2]
+
+
+def pooled() -> Pipeline:
+    pipeline = Pipeline("p")
+    numbers = pipeline.stream("in", value=int)
+    for threads in (2, 3):  # of one name
+        numbers.async_flat_map(in_threads(halves, threads=threads), id=f"call-{threads}").send_to("out")
+    return pipeline
+
+
 def numbers(system: System, *times: int) -> System:
     write(system, {"in": [[(b"a", b"1", time, ()) for time in times]]})
     return system
@@ -109,6 +132,7 @@ def test_all_that_the_table_says_is_told_and_nothing_else(tmp_path: Path) -> Non
     told += told_by(calling(), numbers(MemorySystem(), 1), Settings(elasticity=2))
     told += changing(tmp_path)
     told += told_by(limited(), numbers(MemorySystem(), 1))
+    told += told_by(pooled(), numbers(MemorySystem(), 1))
     facts = {fact.metric for progress in told for fact in progress.facts}
     facts |= {fact.metric for fact in SizeProgress(sizing=sized()).samples()}
     assert facts == {measure.name for measure in METRICS if "local" in measure.engines}
@@ -123,6 +147,13 @@ def test_what_is_used_of_limits_is_told_and_an_exhausted_budget_is_a_warning() -
     assert values(last, "calls_at_once") == {("in", "in/0", "call"): 10}
     assert values(last, "breaker_open") == values(last, "breaker_openings") == {("service",): 0}
     assert last.warnings == {"limit service": "the budget of limit 'service', 2, is exhausted: messages fail"}
+
+
+def test_what_is_taken_of_the_pools_of_functions_is_told_by_name() -> None:
+    last = told_by(pooled(), numbers(MemorySystem(), 1, 2, 3))[-1]
+    assert values(last, "pool_places") == {("halves",): 5}
+    assert values(last, "pool_waiting_calls") == {("halves",): 0}
+    assert values(last, "pool_places_taken").keys() == {("halves",)}  # a thread may not have left yet
 
 
 def sized(*, applied: bool = True) -> SizingRecord:
