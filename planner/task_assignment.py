@@ -218,9 +218,11 @@ def _capacities(stages: Stages, containers: int, before: Mapping[str, int]) -> d
     together, evenly, with at most one of a stage for a container, and first to containers where a task can then stay.
     That is a flow of minimum cost from the stages to the containers.
     """
+    left = sum(tasks.total % containers for tasks in stages.values())
+    if not left:
+        return {stage: [tasks.total // containers] * containers for stage, tasks in stages.items()}
     import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
 
-    left = sum(tasks.total % containers for tasks in stages.values())
     gain = containers * (containers + left)  # for a task that stays: more than all other costs together
     flow: nx.DiGraph[object] = nx.DiGraph()
     for container in range(containers):
@@ -242,7 +244,7 @@ def _capacities(stages: Stages, containers: int, before: Mapping[str, int]) -> d
             wait = (container - turn) % containers  # all else being equal, they are dealt out in turn
             flow.add_edge(("stage", stage), container, capacity=1, weight=wait - gain if stays else wait)
         turn += tasks.total
-    dealt = nx.max_flow_min_cost(flow, "start", "end") if stages else {}
+    dealt = nx.max_flow_min_cost(flow, "start", "end")
     return {
         stage: [tasks.total // containers + dealt[("stage", stage)][container] for container in range(containers)]
         for stage, tasks in stages.items()

@@ -137,6 +137,6 @@ def until_read(fluvial: Fluvial) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_of_spark_is_loaded() -> None:
-    code = "import sys, fluvial.runtime.cli.app; print([name for name in sys.modules if name.startswith('pyspark')])"
+def test_neither_spark_nor_networkx_is_loaded() -> None:
+    code = "import sys, fluvial.runtime.cli.app; print([name for name in ('pyspark', 'networkx') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
