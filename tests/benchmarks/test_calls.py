@@ -19,6 +19,7 @@ def test_each_contender_makes_all_calls_and_writes_the_same(contender: Contender
 
 
 @pytest.mark.slow
+@pytest.mark.long  # in this process the contenders are compared each time
 def test_requests_are_compared_in_processes_of_their_own() -> None:
     lines: list[str] = []
     compare("http", calls=50, in_flight=5, rounds=1, tell=lines.append)

@@ -52,7 +52,7 @@ def test_an_input_is_loaded_once(topics: Topics) -> None:
     assert sum(topics.ends(name)) == EVENTS.whole_size(500)
 
 
-@pytest.mark.parametrize("name", ["W2", "W5", "W6"])
+@pytest.mark.parametrize("name", ["W5", *(pytest.param(name, marks=pytest.mark.long) for name in ("W2", "W6"))])
 def test_the_time_of_the_main_thread_is_told_by_part(name: str, topics: Topics) -> None:
     found = list(shares(WORKLOADS[name], Size(MESSAGES), topics, quiet))
     ours = {share.part: share.nanoseconds for share in found if share.engine == "local"}
@@ -97,6 +97,7 @@ def test_a_profile_names_the_dearest_functions(topics: Topics, capsys: pytest.Ca
 
 
 @pytest.mark.slow
+@pytest.mark.long  # what it puts together is tested above
 def test_the_command_starts_a_broker_and_saves_what_it_found(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     words = "--messages 500 --rounds 1 --workload W1 --engine raw --engine pyspark-each --rate 200 --seconds 1 "

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "each"), [("window", 1), ("join", 2)])
+@pytest.mark.parametrize(("kind", "each"), [("window", 1), pytest.param("join", 2, marks=pytest.mark.long)])
 def test_all_comes_out_once_though_the_state_was_lost(kind: str, each: int, broker: "Broker") -> None:
     topics = Topics(broker.address)
     try:

@@ -173,7 +173,7 @@ def test_the_last_look_stays_on_the_terminal(metrics: Metrics, capsys: pytest.Ca
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("containers", [1, 2])
+@pytest.mark.parametrize("containers", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_processes_that_go_on_are_found_and_shown_together(fluvial: Fluvial, folder: Path, containers: int) -> None:
     fluvial("produce", "words", "words.jsonl")
     code = "import sys; from fluvial.runtime.cli.entry import main; sys.exit(main())"

@@ -76,9 +76,14 @@ def test_a_pipe_that_closes_is_quiet(fluvial: Fluvial, folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "words", [["consume", "words"], ["run", "letters.py", "--until", "end"], ["plan", "letters.py"]]
+    ("words", "unbuffered"),
+    [
+        (["consume", "words"], ""),
+        (["consume", "words"], "1"),
+        (["run", "letters.py", "--until", "end"], ""),
+        (["plan", "letters.py"], ""),
+    ],
 )
-@pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_standard_output_that_is_full(fluvial: Fluvial, words: list[str], unbuffered: str) -> None:
     fluvial("produce", "words", "words.jsonl")
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}

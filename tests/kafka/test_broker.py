@@ -93,6 +93,7 @@ def test_an_aborted_transaction_is_not_read_and_a_committed_one_is(broker: Broke
 
 
 @pytest.mark.slow
+@pytest.mark.long  # of Kafka itself; tests/systems/test_broker_outages.py sends and reads through a crash
 def test_what_was_acknowledged_outlives_a_crash(tmp_path: Path) -> None:
     acknowledged: dict[int, bytes | None] = {}
 

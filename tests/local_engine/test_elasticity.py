@@ -172,7 +172,11 @@ def test_state_is_kept_as_the_elasticity_changes(log: LogSystem, elasticity: tup
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize(("elasticity", "guarantee"), [(CHANGES[0], "at_least_once"), (CHANGES[1], "exactly_once")])
+@pytest.mark.parametrize(
+    ("elasticity", "guarantee"),
+    # What at_least_once keeps on Kafka is in the properties of tests/properties/test_rescales.py, "sent".
+    [pytest.param(CHANGES[0], "at_least_once", marks=pytest.mark.long), (CHANGES[1], "exactly_once")],
+)
 def test_so_it_is_on_kafka(broker: Broker, tmp_path: Path, elasticity: tuple[int, ...], guarantee: str) -> None:
     system = namespace(broker)
     system.admin().create("in", 2)
@@ -181,7 +185,7 @@ def test_so_it_is_on_kafka(broker: Broker, tmp_path: Path, elasticity: tuple[int
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.long)])
 def test_key_buckets_in_several_containers_restore_their_own_state(
     broker: Broker, tmp_path: Path, guarantee: Any
 ) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MANY = settings(max_examples=examples(200), deadline=None, suppress_health_check=PATIENT)
-FEW = settings(MANY, max_examples=15)
+FEW = settings(MANY, max_examples=examples(15, least=6))
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_the_local_engine_writes_the_same_to_the_log(mode: Mode, kind: Extra) ->
 @pytest.mark.kafka
 @pytest.mark.slow
 @KINDS
-@pytest.mark.parametrize("mode", ["on_time", "late"])
+@pytest.mark.parametrize("mode", ["on_time", pytest.param("late", marks=pytest.mark.long)])
 def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, kind: Extra, broker: Broker) -> None:
     @settings(FEW, max_examples=examples(8, least=3))
     @given(cases(mode, max_steps=5, extras=["joins", kind]))

@@ -111,9 +111,9 @@ TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.
 }
 
 
-RARE = ("spark-kafka", "local-kafka-split-in-2", "local-kafka-split-in-4")
+RARE = ("spark-kafka", "local-kafka-split-in-2", "local-kafka-split-in-4", "local-log-split-in-2")
 """Where cases run at length alone: `tests/spark_engine/test_on_kafka.py` shows what Kafka adds to a run on Spark, and
-`tests/local_engine/test_elasticity.py` what it adds to key buckets."""
+`tests/local_engine/test_elasticity.py` what it adds to key buckets. Of two elasticities on the log one is usual."""
 
 
 DEAR = ("spark-log", "local-kafka")
