@@ -29,17 +29,20 @@ from oracle.interpreter import Outputs
 
 ELASTICITY = st.sampled_from([1, 2, 4, 8])
 TURN = st.integers(0, 12)
+MOST = 5
+"""Runs of an example: enough to split tasks, merge them, split them again, and merge and split others."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["log", "sent"])
 def test_runs_of_any_elasticity_write_what_one_run_writes(kind: str) -> None:
-    @settings(max_examples=examples(30, least=3), deadline=None, suppress_health_check=PATIENT)
+    @settings(max_examples=examples(30, least=4), deadline=None, suppress_health_check=PATIENT)
     @given(cases("on_time", max_records=10, extras=get_args(Extra)), st.data())
     def check(case: Case, data: st.DataObject) -> None:
         outputs = expected_at_any_elasticity(case)
         pieces = data.draw(pieces_of(case.inputs, case.first), label="pieces")
-        several = st.lists(ELASTICITY, min_size=1, max_size=len(pieces) + 1)
+        most = min(len(pieces) + 1, MOST)
+        several = st.lists(ELASTICITY, min_size=min(most, 3), max_size=most)
         assert_same(written_in_runs(kind, case, pieces, data.draw(several, label="elasticity")), outputs)
 
     check()
@@ -47,10 +50,10 @@ def test_runs_of_any_elasticity_write_what_one_run_writes(kind: str) -> None:
 
 @pytest.mark.slow
 def test_runs_that_die_leave_tasks_apart_and_lose_nothing() -> None:
-    @settings(max_examples=examples(30, least=3), deadline=None, suppress_health_check=PATIENT)
+    @settings(max_examples=examples(30, least=4), deadline=None, suppress_health_check=PATIENT)
     @given(
         cases("on_time", negative=False, extras=get_args(Extra)),
-        st.lists(st.tuples(ELASTICITY, TURN), min_size=2),
+        st.lists(st.tuples(ELASTICITY, TURN), min_size=2, max_size=MOST),
         ELASTICITY,
     )
     def check(case: Case, deaths: list[tuple[int, int]], last: int) -> None:

@@ -17,7 +17,7 @@ from fluvial.runtime.systems import LogSystem, System
 from generators.how_many import examples
 from generators.layouts import KEYS, SOURCES, Counted, Layout, add_messages, build, counts, layouts, mortal
 
-FEW = settings(max_examples=examples(40, least=3), deadline=None, suppress_health_check=PATIENT)
+FEW = settings(max_examples=examples(40, least=4), deadline=None, suppress_health_check=PATIENT)
 COUNTERS = ("n-0", "n-1", "n-2")
 ANYWHERE = {id: [Counted(source, border) for source in SOURCES for border in (None, "x", "y")] for id in COUNTERS}
 AT_HOME = {

@@ -139,6 +139,7 @@ async def by_hand(number: int) -> list[int]:
     return [number]
 
 
+@pytest.mark.long  # as the one above
 def test_what_a_function_keeps_in_its_process_has_one_loop_too(tmp_path: Path, spark: "SparkSession") -> None:
     system, pipeline = log_with(tmp_path), Pipeline("by-hand")
     pipeline.stream("numbers", value=int).async_flat_map(by_hand, id="call").send_to("out", value=int)
