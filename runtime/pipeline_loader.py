@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -113,7 +114,8 @@ def _exists(place: str) -> bool:
 def _user_code(place: str, folder: Path) -> Iterator[None]:
     """Run code of the user, which may import modules from `folder`. A traceback of an error shows the user's lines
     alone."""
-    import_module("networkx")  # a pipeline needs it; modules in `folder` must not replace those that it imports
+    if hides_modules(str(folder)) or PathFinder.find_spec("networkx", [str(folder)]) is not None:
+        import_module("networkx")  # which plans may need; modules in `folder` must not replace it or what it imports
     before = set(sys.modules)
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

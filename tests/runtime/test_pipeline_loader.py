@@ -109,6 +109,16 @@ def test_a_file_does_not_take_the_name_of_another_module(write: Write, stem: str
     assert f"{stem}_file" in {module.__name__ for module in loaded_modules()}
 
 
+@pytest.mark.parametrize("file", ["networkx.py", "statistics.py"])
+def test_a_file_takes_no_place_of_what_a_plan_needs(write: Write, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    """Also where the library is loaded later than the file: `statistics` stands for all that it imports itself."""
+    monkeypatch.delitem(sys.modules, "networkx", raising=False)
+    write("raise AssertionError", file)
+    write(PIPELINE.format(name="words") + "pipeline = built()")
+    load_pipeline("words_to_load.py")
+    assert hasattr(sys.modules["networkx"], "MultiDiGraph")
+
+
 @pytest.mark.parametrize("target", ["nope.py", "nope.py:pipeline"])
 def test_no_such_file(write: Write, target: str) -> None:  # noqa: ARG001 - it changes the current folder
     assert text_of(UsageError, target) == (
