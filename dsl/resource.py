@@ -53,7 +53,7 @@ class Resource(Generic[R]):
 
     @property
     def name(self) -> str:
-        """The name of its factory."""
+        """The name of its factory, by which errors and metrics call it."""
         return called_name(self.factory)
 
     def __repr__(self) -> str:

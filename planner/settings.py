@@ -156,7 +156,7 @@ class Settings(_Named, frozen=True, kw_only=True):
 
 @cache
 def setting_types() -> Mapping[str, Any]:
-    """The types of the settings, by name."""
+    """The annotated types of the settings, resolved, by the names of the settings."""
     return get_type_hints(Settings)
 
 

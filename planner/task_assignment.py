@@ -60,7 +60,7 @@ class StageTasks(NamedTuple):
 
     @property
     def total(self) -> int:
-        """The number of tasks."""
+        """How many tasks there are: one for each number and key bucket."""
         return self.numbers * self.elasticity
 
     def of(self, stage: str) -> Iterator[TaskId]:

@@ -42,7 +42,7 @@ class Process(Operator):
 
     @property
     def handler(self) -> KeyedProcessor[Any, Any, Any]:
-        """The processor."""
+        """The object whose methods are called, and whose class declares states, timers and tags."""
         return self.processor
 
 

@@ -66,7 +66,7 @@ class TaskCall(Operator):
 
     @property
     def plain_label(self) -> str:
-        """`calls of task priced`."""
+        """The label of the calls without a kind in front, such as `calls of task priced`."""
         return f"calls of task {self.task}"
 
     @property

@@ -34,7 +34,7 @@ def folded(buckets: bytes, elasticity: int) -> bytes:
 
 
 def bucket_of(key: bytes, elasticity: int) -> int:
-    """The key bucket of a key."""
+    """The number of the bucket of an encoded key, from 0, of `elasticity` many: by its CRC-32, in any process."""
     return crc32(key) % elasticity
 
 

@@ -147,11 +147,11 @@ class InputQueues:
         return {(queue.stream, queue.partition): queue.next_offset for queue in self}
 
     def of(self, name: str) -> InputQueue:
-        """The queue of an input."""
+        """The queue of an input, by the name of its stream or growth. Raises KeyError for one that the task lacks."""
         return self._queues[name]
 
     def name_of(self, place: StreamPartition) -> str:
-        """The name of the input that is a partition."""
+        """The name of the input that reads a partition."""
         return self._names[place]
 
     def is_read(self, stream: str, end: int | None) -> bool:

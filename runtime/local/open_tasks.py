@@ -54,7 +54,7 @@ class Programs:
             self.of(stage.id, split=stage.elasticity > 1)
 
     def of(self, stage: str, *, split: bool) -> Program:
-        """The program of a stage."""
+        """The program of a stage, which is compiled once for all its tasks."""
         if (stage, split) not in self._compiled:
             clocks = _clocks(self._plan, self._plan.stage(stage).inputs)
             self._compiled[stage, split] = self._compile(self._plan, stage, clocks, split=split)
@@ -93,7 +93,7 @@ class TaskOpener:
         return _setup(self.run.plan, self.run.plan.stage(id.stage), id, keeps_more=False, open_store=self.open_store)
 
     def open_store(self, task: str) -> TaskStore:
-        """The store of a task."""
+        """Open the store of a task, which the caller closes."""
         return store_for(self.run.plan, task, self.system, self.run.settings, self.run.container)
 
     def refuse_newer(self, task: str, checkpoint: Checkpoint) -> None:

@@ -40,7 +40,7 @@ class TaskSetup:
 
     @property
     def inputs(self) -> Sequence[str]:
-        """The inputs of the task."""
+        """The names of the streams or growths of which the task reads a partition."""
         return [*self.places]
 
     @property

@@ -47,7 +47,7 @@ def watermark_samples(watermark: int | None, place: Place) -> Iterator[Sample]:
 
 
 def samples_of(containers: Iterable[Progress], metric: str) -> Iterator[Sample]:
-    """The samples of a metric."""
+    """What all containers report for a metric."""
     return (sample for progress in containers for sample in progress.facts if sample.metric == metric)
 
 

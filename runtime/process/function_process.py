@@ -47,7 +47,7 @@ class FunctionProcess:
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """The id that the system gives it."""
         return self._process.pid
 
     def start(self, function: bytes) -> None:

@@ -38,7 +38,7 @@ class KeyBuckets:
 
     @property
     def labels(self) -> tuple[int, ...]:
-        """The label of each bucket."""
+        """The label of each bucket, by which Spark shuffles its rows."""
         return _labels(self.count) if self.balanced else tuple(range(self.count))
 
     def partitions(self, cores: int) -> int:
@@ -51,7 +51,7 @@ class KeyBuckets:
 
     @cached_property
     def of_label(self) -> Mapping[int, int]:
-        """The bucket of each label."""
+        """The number of the bucket that has each label."""
         return {label: bucket for bucket, label in enumerate(self.labels)}
 
 

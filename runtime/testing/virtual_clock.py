@@ -55,7 +55,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         loop_pools(self, at_once=True)
 
     def time(self) -> float:
-        """The virtual time, in seconds."""
+        """Seconds of virtual time since the loop was made."""
         return self._micros / 1e6
 
     @property

@@ -8,7 +8,7 @@ from .in_flight import InFlightMessage
 
 
 class RecordOrigin(NamedTuple):
-    """A record of an input."""
+    """A record, by its stream, partition and offset: these stay when it is read again."""
 
     stream: str
     partition: int

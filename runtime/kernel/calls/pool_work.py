@@ -20,7 +20,7 @@ STARTS = 3
 
 
 class Job(Protocol):
-    """A call in a pool."""
+    """One call of the function of a pool, which one of its threads takes."""
 
     def run(self, outcome: "Future[Any]") -> None:
         """Make the call, in a thread, and give its result or its error to a future. Returns once the thread is free."""

@@ -38,11 +38,11 @@ class SentValues:
         self._values.append(value if to is None else to(value))
 
     def begin(self) -> None:
-        """A call begins."""
+        """A call begins: gather what it sends, until `end`."""
         self._values = []
 
     def end(self) -> list[Any]:
-        """The call has ended: what it has sent."""
+        """The call has ended. Returns what it has sent, in that order."""
         values, self._values = self._values or [], None
         return values
 
@@ -66,11 +66,11 @@ class AskedRequests:
         self._shutdown: Scope | None = None
 
     def commit(self, scope: Scope = "task") -> None:
-        """Ask for a commit."""
+        """Ask for a commit of the task, or of `"all"` tasks of the container, once the message has landed."""
         self._commit = self._checked("commit", scope)
 
     def shutdown(self, scope: Scope = "task") -> None:
-        """Ask for the end of the run, or vote for it."""
+        """Vote for the end of the run in the container, or with `"all"` ask for it."""
         self._shutdown = self._checked("shutdown", scope)
 
     def _checked(self, what: str, scope: Scope) -> Scope:

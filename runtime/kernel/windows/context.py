@@ -57,7 +57,7 @@ class WindowContext:
 
     @property
     def snapshot(self) -> ValueSnapshot:
-        """The snapshot of an accumulator."""
+        """How an accumulator is copied before it changes: the whole, or its length if the aggregate only appends."""
         return of_growing if self.aggregate.appends else of_any
 
     def snapshot_of(self, window: Any) -> Callable[[], Any]:

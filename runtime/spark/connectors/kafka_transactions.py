@@ -104,7 +104,7 @@ class KafkaTarget:
         return _cluster(os.getpid(), self.settings)
 
     def markers(self) -> BatchMarkers:
-        """The markers of the query."""
+        """The markers of the batches that the query has written. A process makes one object for them."""
         return _markers(os.getpid(), self.settings, self.group)
 
     def producer(self, task: int) -> KafkaRecordProducer:

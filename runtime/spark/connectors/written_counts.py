@@ -25,7 +25,7 @@ class WrittenCounts(msgspec.Struct):
 
 
 def counts_file(query: QueryPlan) -> CheckpointPath:
-    """The file with the counts of a query."""
+    """The file beside the checkpoint of a query with the counts of all its batches."""
     return query.folder / "counted"
 
 

@@ -58,7 +58,7 @@ class QueryRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def key_buckets(self) -> KeyBuckets:
-        """The key buckets of the query."""
+        """The key buckets that the state of the query is divided into, and how they are labelled."""
         return KeyBuckets(self.buckets, balanced=self.balanced)
 
 

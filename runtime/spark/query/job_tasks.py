@@ -54,5 +54,5 @@ def jobs_with_tag(context: "SparkContext", tag: str) -> list[int]:
 
 
 def jobs_of_group(context: "SparkContext", group: str) -> list[int]:
-    """The jobs of a group."""
+    """The ids of the jobs of a job group that Spark still knows, running or ended."""
     return context.statusTracker().getJobIdsForGroup(group)

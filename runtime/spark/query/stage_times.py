@@ -22,7 +22,7 @@ SourceTimes = Mapping[str, Mapping[int, StreamTime]]
 
 
 class StageTimes:
-    """The watermarks of all stages of a query."""
+    """The watermarks of all stages of a query, which the driver finds without their messages."""
 
     def __init__(self, plan: Plan, levels: Levels) -> None:
         in_order = sorted(levels.of_stage, key=levels.of_stage.__getitem__)

@@ -98,7 +98,7 @@ class PageViews:
         self.put(name, self.shared(number) if prefix == SHARED else self.own(prefix, number))
 
     def remove(self, name: bytes) -> None:
-        """Remove a page."""
+        """Remove a page from the state, and forget what this view holds of it."""
         self._blobs.remove(name)
         self._own.pop(name, None)
         self._shared.pop(name, None)

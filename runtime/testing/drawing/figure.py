@@ -76,7 +76,7 @@ class FigureRow:
 
 @dataclass(frozen=True, slots=True)
 class AxisTick:
-    """A time on the axis."""
+    """A mark of the time axis: where it stands from the left, in units of the drawing, and its text."""
 
     x: float
     label: str
