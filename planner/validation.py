@@ -90,8 +90,8 @@ def check_ends(pipeline: Pipeline) -> None:
 def check_sinks(pipeline: Pipeline) -> None:
     """Refuse one sink of two operators that is told of parts of batches: it could not tell whose part it writes."""
     users: dict[int, ops.SinkTo] = {}
-    for operator in pipeline.operators:
-        if isinstance(operator, ops.SinkTo) and hasattr(operator.sink, BEGIN):
+    for operator in pipeline.sinks:
+        if hasattr(operator.sink, BEGIN):
             other = users.setdefault(id(operator.sink), operator)
             if other is not operator:
                 wrong = f"{operator.label} has the sink of {other.label}, which has a method {BEGIN}"

@@ -97,6 +97,12 @@ class Operator:
         return None
 
     @property
+    def called(self) -> tuple[Callable[..., Any], ...]:
+        """The functions and methods of the user's that may be given a client: those of calls, sinks, processors and
+        stream tasks. Others, such as that of a `map`, have no use for one."""
+        return () if self.async_call is None else (self.async_call.fn,)
+
+    @property
     def opens(self) -> tuple[Any, ...]:
         """What each process opens before it runs the operator, and closes at the end: resources, and objects of the
         user's. A sink is not among them: it is opened where it is written to."""

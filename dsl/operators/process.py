@@ -1,5 +1,6 @@
 """The operators of a processor: itself, and its side outputs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -34,6 +35,11 @@ class Process(Operator):
     def fires_by_key(self) -> bool:
         """Whether it answers timers."""
         return answers_timers(self.processor)
+
+    @property
+    def called(self) -> tuple[Callable[..., Any], ...]:
+        """The methods of the processor for messages and timers."""
+        return self.processor.on_message, self.processor.on_timer
 
     @property
     def opens(self) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from ..keyed_state import HoldsStates
 from ..pooled_function import pooled_in
 from ..processor import states_of
+from ..stream_task import hooks_of
 from .base import Emits, Operator, Role
 from .calls import AsyncCall
 
@@ -45,6 +46,11 @@ class Task(Operator):
     def is_elastic(self) -> bool:
         """Whether its messages may be split by key among several tasks."""
         return self.by_key
+
+    @property
+    def called(self) -> tuple[Callable[..., Any], ...]:
+        """Its method `process`, and those of the others that its class has."""
+        return tuple(getattr(self.sample, name) for name in ("process", *hooks_of(self.sample)))
 
     @property
     def handler(self) -> HoldsStates:

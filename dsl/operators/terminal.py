@@ -31,3 +31,8 @@ class SinkTo(Operator):
     sink: Sink[Any]
     kind: ClassVar[str] = "sink"
     role: ClassVar[Role] = "terminal"
+
+    @property
+    def called(self) -> tuple[Callable[..., Any], ...]:
+        """The methods of the sink for messages."""
+        return self.sink.write, self.sink.flush

@@ -8,12 +8,10 @@ from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from ...dsl import operators as ops
 from ...dsl.functions import called_name
 from ...dsl.operators import Operator
 from ...dsl.pipeline import Pipeline
 from ...dsl.resource import Resource
-from ...dsl.stream_task import hooks_of
 
 _NO_CLIENTS = ("asyncio", "fluvial", "unittest")
 """Packages whose objects are no clients: locks belong to no loop before they are used, and mocks to none at all."""
@@ -42,24 +40,13 @@ def open_clients(pipeline: Pipeline) -> Iterator[OpenClient]:
     opened += [operator.sink for operator in pipeline.sinks]
     for operator in pipeline.operators:
         named: list[Any] = []
-        for called in _called_by(operator):
+        # A factory may give a client that was opened when the pipeline was written.
+        factories = [one.factory for one in operator.opens if operator.async_call and isinstance(one, Resource)]
+        for called in (*operator.called, *factories):
             for name, thing in _References().of(called):
                 if _is_client(thing) and not any(thing is other for other in (*opened, *named)):
                     named.append(thing)
                     yield OpenClient(operator, called_name(called), name, type(thing).__name__)
-
-
-def _called_by(operator: Operator) -> list[Any]:
-    """The functions of the user's that may be given a client by mistake, and factories that may give an open one."""
-    if operator.async_call is not None:
-        return [operator.async_call.fn, *(one.factory for one in operator.opens if isinstance(one, Resource))]
-    if isinstance(operator, ops.SinkTo):
-        return [operator.sink.write, operator.sink.flush]
-    if isinstance(operator, ops.Process):
-        return [operator.processor.on_message, operator.processor.on_timer]
-    if isinstance(operator, ops.Task):
-        return [getattr(operator.sample, name) for name in ("process", *hooks_of(operator.sample))]
-    return []
 
 
 def _is_client(thing: Any) -> bool:

@@ -11,7 +11,11 @@ BEHAVIOUR_TESTS: Rows = {
     "dsl/breaker.py": ("tests/runtime/kernel/calls/test_circuit.py",),
     "dsl/finite.py": ("tests/dsl/test_serde.py",),
     "dsl/keyed_state.py": ("tests/dsl/test_processor.py",),
-    "dsl/operators/base.py": ("tests/dsl/operators/test_labels.py", "tests/planner/test_state_schema.py"),
+    "dsl/operators/base.py": (
+        "tests/dsl/operators/test_labels.py",
+        "tests/planner/test_state_schema.py",
+        "tests/runtime/preflight/test_open_clients.py",
+    ),
     "dsl/operators/calls.py": ("tests/plans/test_mistakes.py", "tests/runtime/kernel/test_error_hints.py"),
     "dsl/operators/join.py": (
         "tests/runtime/kernel/kinds/test_join.py",
@@ -22,11 +26,12 @@ BEHAVIOUR_TESTS: Rows = {
     "dsl/operators/process.py": (
         "tests/runtime/kernel/operators/test_processor.py",
         "tests/planner/kinds/test_process.py",
+        "tests/runtime/preflight/test_open_clients.py",
     ),
     "dsl/operators/stateless.py": ("tests/dsl/operators/test_labels.py", "tests/planner/kinds/test_stateless.py"),
     "dsl/operators/table.py": ("tests/planner/kinds/test_table.py", "tests/runtime/kernel/kinds/test_table.py"),
-    "dsl/operators/task.py": ("tests/planner/kinds/test_task.py",),
-    "dsl/operators/terminal.py": ("tests/dsl/operators/test_labels.py",),
+    "dsl/operators/task.py": ("tests/planner/kinds/test_task.py", "tests/runtime/preflight/test_open_clients.py"),
+    "dsl/operators/terminal.py": ("tests/dsl/operators/test_labels.py", "tests/runtime/preflight/test_open_clients.py"),
     "dsl/operators/window.py": ("tests/plans/test_mistakes.py", "tests/dsl/test_keyed_stream.py"),
     "dsl/side_output.py": ("tests/dsl/test_stream_task.py", "tests/dsl/test_keyed_stream.py"),
     "dsl/validation.py": ("tests/dsl/test_errors.py",),
