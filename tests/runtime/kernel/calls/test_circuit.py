@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import Adaptive, Breaker, Limit, Pipeline, PipelineError, Retry, dead_letter
+from fluvial.dsl import Adaptive, Breaker, Limit, Pipeline, PipelineError, Retry, dead_letter, in_threads
 from fluvial.dsl.breaker import checked_breaker
 from fluvial.dsl.operators.calls import breakers_of
 from fluvial.runtime.kernel.calls.admission import Admission
@@ -210,6 +210,28 @@ def test_a_call_that_may_run_as_calls_begin_to_rest_gives_its_place_back() -> No
         waits.cancel()
 
     asyncio.run(main())
+
+
+def test_calls_of_a_plain_function_rest_too() -> None:
+    asked = list[int]()
+
+    def ask(value: int) -> list[int]:
+        asked.append(value)
+        if len(asked) == 1:
+            raise OSError("down")
+        return [value]
+
+    pipeline = Pipeline("plain", on_error=dead_letter())
+    numbers = pipeline.stream("numbers", value=int)
+    breaker = Breaker("service", failures=1, rest=MINUTE)
+    numbers.async_flat_map(in_threads(ask, threads=2), id="ask", breaker=breaker).send_to("answers", value=int)
+    with PipelineDriver(pipeline) as driver:
+        for number in range(3):
+            driver.send("numbers", number)
+        driver.advance(30 * SECOND)
+        assert asked == [0]
+        driver.advance(MINUTE)
+        assert _answers(driver) == [1, 2]
 
 
 def test_what_waits_in_a_loop_that_has_ended_is_forgotten() -> None:
