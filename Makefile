@@ -138,7 +138,7 @@ test-quick: setup bytecode ## run the tests that need neither Spark nor Kafka no
 	$(BIN)/python -m pytest --quick --numprocesses auto -m "not spark and not kafka and not slow" $(ELSEWHERE) \
 		--ignore tests/benchmarks --ignore tests/examples
 
-AT_LENGTH := $(BIN)/python -u -m pytest --long -rP
+AT_LENGTH := $(BIN)/python -u -m pytest --long -rP --timeout 1800
 OUTAGES := tests/faults/test_outages_of_the_broker.py
 HANDOVERS := tests/faults/test_handovers_on_kafka.py
 FAULT_LANES := faults-outages faults-deaths faults-handovers faults-searches faults-on-spark

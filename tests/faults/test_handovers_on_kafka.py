@@ -45,7 +45,6 @@ def tell(broker: Broker, story: Story) -> float:
             broker.remove_topics(*(system.prefix + stream for stream in system.admin().streams()))
 
 
-@pytest.mark.timeout(1_800)  # twenty runs of some seconds each, on a quiet machine
 @pytest.mark.parametrize("number", range(SEEDS))
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
 def test_readers_see_what_the_oracle_writes_whatever_happens_to_containers(
