@@ -124,7 +124,7 @@ class Container:
             self._guard.announce("done")
         # On brokers the next start trims: they remove records some time after the request.
         if not self._commits.early:
-            self._trim()
+            self._trim(last=True)
         return self.report()
 
     def start(self) -> None:
@@ -212,10 +212,10 @@ class Container:
                 if task.name not in self._draining:
                     task.set_clock(now, self._stall.unread(task, self._ends) if task.program.may_idle else None)
 
-    def _trim(self) -> None:
+    def _trim(self, *, last: bool = False) -> None:
         """Trim the intermediate streams up to the offsets that no task reads again."""
         self._next_trim = self._clock() + TRIM_SECONDS
-        self._commits.trim(self._reading.trimmable(self._commits.checkpoints))
+        self._commits.trim(self._reading.trimmable(self._commits.checkpoints, last=last))
 
     def _read(self, patience: float) -> set[str]:
         """Poll the consumer and queue each batch for the tasks that process its partition. Returns the names of the

@@ -73,15 +73,17 @@ class ContainerInputs:
             return True
         return bool(reading) and all(task.queues.has_room(stream) for task in reading)
 
-    def trimmable(self, committed: Callable[[], Checkpoints]) -> dict[StreamPartition, int]:
+    def trimmable(self, committed: Callable[[], Checkpoints], *, last: bool = False) -> dict[StreamPartition, int]:
         """The offsets of intermediate streams and journals before which no task reads a record again. `committed`
         returns the checkpoints of all tasks. Those of other containers count one trim later: their stores are synced by
-        then."""
+        then. In the `last` trim of a run they count at once: whoever ends last would leave what is shared else."""
         own: dict[StreamPartition, list[int]] = {}
         for task in dict.fromkeys(task for tasks in self._tasks.values() for task in tasks):
             for partition, offset in task.trimmable_offsets().items():
                 own.setdefault(partition, []).append(offset)
         before, self._committed = self._committed, {} if all(self._whole.values()) else committed()
+        if last:
+            before = self._committed
         offsets: dict[StreamPartition, int] = {}
         for place, mine in own.items():
             tasks, offset_in = self._readers(place)

@@ -43,13 +43,14 @@ def test_an_intermediate_stream_does_not_grow_during_a_run(tmp_path: Path, monke
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("elasticity", [1, 2])
 @pytest.mark.parametrize("containers", [1, 2, 3])
-def test_at_the_end_of_a_run_intermediate_streams_are_empty(tmp_path: Path, containers: int) -> None:
+def test_at_the_end_of_a_run_intermediate_streams_are_empty(tmp_path: Path, containers: int, elasticity: int) -> None:
     system = LogSystem(tmp_path, fsync=False)
     pipeline = words_by_letter()
     for number in range(3):
         write(system, {"in": [numbers(100 * number + part, 100 * number + 100, 3) for part in range(3)]})
-        run_together(system, pipeline, containers, Settings())
+        run_together(system, pipeline, containers, Settings(elasticity=elasticity))
         assert system.admin().starts("p-by") == system.admin().ends("p-by")
         assert list(tmp_path.glob("streams/p-by/*/*.seg")) == []
     assert sorted(int(record[1] or b"") for record in contents(system, "out")) == list(range(300))

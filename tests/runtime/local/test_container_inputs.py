@@ -68,6 +68,8 @@ def test_tasks_of_other_containers_count_one_trim_later() -> None:
         made = inputs_of([task for task in some if task.name != "p-by/0-1-2"])
         theirs = {"p-by/0-1-2": Checkpoint(offsets={"p-by": 7})}
         assert [made.trimmable(lambda: theirs) for _ in range(2)] == [{}, {("p-by", 0): 7}]
+        theirs = {"p-by/0-1-2": Checkpoint(offsets={"p-by": 8})}
+        assert made.trimmable(lambda: theirs, last=True) == {("p-by", 0): 8}
 
 
 def test_nothing_is_trimmed_before_each_task_has_committed() -> None:
