@@ -105,6 +105,19 @@ def test_a_row_that_is_null_is_one(orders: Fluvial, folder: Path) -> None:
     assert orders("state", "get", "maybe.py", "maybe", "gone").code == 1
 
 
+@pytest.mark.parametrize("types", ["key=bytes, value=dict", "key=str, value=int"])
+def test_rows_are_not_read_with_another_meaning_than_they_were_stored_with(
+    orders: Fluvial, folder: Path, types: str
+) -> None:
+    table = f"pipeline.table('customers', {types})"
+    changed = f"from fluvial.dsl import Pipeline\npipeline = Pipeline('orders')\n{table}.changes().send_to('changed')\n"
+    (folder / "orders.py").write_text(changed)
+    for words in (("get", "orders.py", "customers", "c1"), ("scan", "orders.py", "customers")):
+        ended = orders("state", *words)
+        assert (ended.code, ended.out) == (3, "")
+        assert "the stored state of table customers has another meaning" in ended.err
+
+
 def test_numbers_that_json_does_not_have_are_not_shown_as_null(fluvial: Fluvial, folder: Path) -> None:
     (folder / "levels.py").write_text(LEVELS)
     system = LogSystem(folder / ".fluvial")

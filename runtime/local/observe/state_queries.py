@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from ....dsl.errors import FluvialError, SystemProblem, UsageError
 from ....dsl.finite import spelled
@@ -17,13 +18,16 @@ from ....dsl.validation import explain
 from ....planner.flow import Flow, plain
 from ....planner.plan import Plan
 from ....planner.settings import Settings
+from ....planner.state_schema import PARTITIONS
 from ....planner.type_inference import flows
 from ...kernel.chunked_values import whole_value
 from ...kernel.operators.tables import row_of, table_prefix
+from ...preflight.state_compatibility import refuse_changed, reset_command
 from ...state.read_only import StoreView
 from ...systems.contract import ProducingSystem, System
 from ..checkpoints.checkpoint import checkpoints_in
 from ..checkpoints.migration import holders_of
+from ..stores.alignment import stored_checkpoint
 from ..stores.survey import latest_folders
 from ..stores.task_stores import store_folders, task_folders
 
@@ -40,7 +44,7 @@ def get(plan: Plan, system: System, settings: Settings, table: str, key: str) ->
     """Read the row of a key, which may be null.
 
     Raises UsageError if `table` is no table or `key` is no key of it, SystemProblem if this machine has no store of the
-    table, and FluvialError if the table has no such row."""
+    table, PlanError if its rows were stored with another meaning, and FluvialError if the table has no such row."""
     flow = _flow(plan, table)
     decoded_key, data = _key(flow, key)
     with ExitStack() as stack:
@@ -125,4 +129,18 @@ def _views(plan: Plan, system: System, settings: Settings, table: str, stack: Ex
         expected = "stores that the local engine has left on this machine; those of Spark and memory: cannot be read"
         remedy = "run the pipeline here first, with the same --system and --state-dir"
         raise SystemProblem(explain(wrong, expected, remedy, plan.pipeline.origin))
-    return [stack.enter_context(StoreView(folder)) for folder in folders]
+    views = [stack.enter_context(StoreView(folder)) for folder in folders]
+    _refuse_another_meaning(plan, system, settings, table, views)
+    return views
+
+
+def _refuse_another_meaning(plan: Plan, system: System, settings: Settings, table: str, views: list[StoreView]) -> None:
+    """Raise PlanError if rows would be read with another meaning than they were stored with."""
+    checkpoints = filter(None, (stored_checkpoint(view, table) for view in views))
+    records = [checkpoint.states[table] for checkpoint in checkpoints if table in checkpoint.states]
+    # Over how many tasks the keys are spread is no matter here.
+    read = [
+        (table, structs.replace(one, facts={name: fact for name, fact in one.facts.items() if name != PARTITIONS}))
+        for one in records
+    ]
+    refuse_changed(plan, read, reset_command(plan, system, settings))
