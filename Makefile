@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python && $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
 	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[all]' --group dev
-	@$(BIN)/python -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib # by all cores, as pip does not
+	@$(BIN)/python -m compileall -q -j 0 -x '/(tests?|pip|mypyc?|pygments)/' $(VENV)/lib # by all cores, as pip does not
 	@touch $@
 
 # Type checkers cannot follow the import hook of an editable install; a path they can, in files outside this folder too.
