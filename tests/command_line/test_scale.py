@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from engines.command_line import Fluvial
 from fluvial.runtime.systems import KafkaSystem
 from kafka.broker import Broker
-from kafka.container_runs import FLUVIAL, PATIENCE, Yard, ended, make_yard
+from kafka.container_runs import Yard, ended, make_yard
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
 
@@ -20,24 +19,21 @@ def yard(broker: Broker, tmp_path: Path) -> Yard:
     return make_yard(KafkaSystem(broker.address), tmp_path)
 
 
-def scale(yard: Yard, *words: str) -> str:
-    """What `fluvial scale` prints on stdout."""
-    command = [FLUVIAL, "scale", f"{yard.target}:sessions", "--system", yard.system.url, *words]
-    done = subprocess.run(command, cwd=yard.folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def test_a_pipeline_has_more_and_fewer_containers_while_it_runs(yard: Yard, fluvial: Fluvial) -> None:
+    def scale(*words: str) -> str:
+        done = fluvial("scale", f"{yard.target}:sessions", "--system", yard.system.url, *words)
+        assert done.code == 0, done.err
+        return done.out
 
-
-def test_a_pipeline_has_more_and_fewer_containers_while_it_runs(yard: Yard) -> None:
     words = ("--containers", "1", "--guarantee", "exactly_once")
     with yard.running("sessions", *words) as run:
         yard.wait_for_output()
         first = f"{yard.name}-words/3"
-        would = json.loads(scale(yard, "--containers", "2", "--dry-run", "--json"))
+        would = json.loads(scale("--containers", "2", "--dry-run", "--json"))
         assert {"task": first, "from": 0, "to": 1, "moved": False} in would
-        assert f"moved {first} from container 0 to 1\n" in scale(yard, "--containers", "2")
-        assert f"moved {first} from container 1 to 0\n" in scale(yard, "--containers", "1")
-        assert scale(yard, "--containers", "1") == "no task had to move\n"
+        assert f"moved {first} from container 0 to 1\n" in scale("--containers", "2")
+        assert f"moved {first} from container 1 to 0\n" in scale("--containers", "1")
+        assert scale("--containers", "1") == "no task had to move\n"
         run.send_signal(signal.SIGTERM)
         said = ended(run, 0)
     assert "the run has 2 containers from now on, in place of 1" in said
