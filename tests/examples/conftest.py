@@ -1,4 +1,4 @@
-"""Running examples as users do: in processes of their own, on each engine."""
+"""Running examples as users do, on each engine."""
 
 import os
 import subprocess
@@ -16,7 +16,8 @@ from fluvial.runtime.preflight.requirements import missing
 from programs import CLI, ROOT, serving
 
 Run = Callable[..., str]
-"""Runs an example with words of the command line and variables of the environment; gives what it printed."""
+"""Runs an example with words of the command line and variables of the environment; gives what a process of its own has
+printed."""
 
 Values = Callable[[Path], list[dict[str, Any]]]
 """Reads the documents of a file of JSON lines."""
@@ -51,12 +52,16 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def run(engine: str, request: pytest.FixtureRequest) -> Run:
-    """`fluvial run examples/...` on an engine; on Spark in this process, on the session that tests share."""
-    if engine == "local":
-        return lambda example, *more: python("-c", CLI, "run", f"examples/{example}", *more)
-    session, patch = request.getfixturevalue("spark"), request.getfixturevalue("monkeypatch")
-    patch.setattr(spark_engine(), "session_for", lambda _: session_for(session))
-    return on_spark
+    """`fluvial run examples/...` on an engine, in this process; on Spark on the session that tests share."""
+    if engine == "spark":
+        session, patch = request.getfixturevalue("spark"), request.getfixturevalue("monkeypatch")
+        patch.setattr(spark_engine(), "session_for", lambda _: session_for(session))
+
+    def run_here(example: str, *more: str) -> str:
+        assert main(["run", str(ROOT / "examples" / example), "--engine", engine, *more]) == 0
+        return ""
+
+    return run_here
 
 
 def spark_engine() -> Any:
@@ -65,11 +70,6 @@ def spark_engine() -> Any:
 
 def session_for(session: Any) -> Any:
     return import_module("fluvial.runtime.spark.query.session").session_for(session)
-
-
-def on_spark(example: str, *more: str) -> str:
-    assert main(["run", str(ROOT / "examples" / example), "--engine", "spark", *more]) == 0
-    return ""
 
 
 @pytest.fixture
