@@ -8,7 +8,7 @@ from ..dsl.origin import Origin
 from .plan import Plan, PlannedOperator
 
 
-def told_apart(operators: Iterable[PlannedOperator]) -> dict[str, str]:
+def distinct_labels(operators: Iterable[PlannedOperator]) -> dict[str, str]:
     """The label of each operator by its id, with the line where it was written if another has the same label."""
     known = {operator.id: operator for operator in operators}
     often = Counter(operator.label for operator in known.values())

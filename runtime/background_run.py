@@ -42,7 +42,7 @@ class RunHandle:
     def __init__(
         self, run_prepared: Callable[[OnProgress], Report], pipeline: Pipeline, progress: OnProgress | None
     ) -> None:
-        self._name, self._run, self._told = pipeline.name, run_prepared, progress
+        self._name, self._run, self._on_progress = pipeline.name, run_prepared, progress
         self._control = RunControl()
         self._progress: Progress | None = None
         self._report: Report | None = None
@@ -114,8 +114,8 @@ class RunHandle:
 
     def _note(self, progress: Progress) -> None:
         self._progress = progress
-        if self._told is not None:
-            self._told(progress)
+        if self._on_progress is not None:
+            self._on_progress(progress)
 
 
 def _check(timeout: object) -> None:

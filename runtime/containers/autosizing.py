@@ -80,7 +80,7 @@ class Autosizing:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._containers = 0
-        self._told_at, self._advised = float("-inf"), ""
+        self._recorded_at, self._advised = float("-inf"), ""
         self._retry_at, self._pause = float("-inf"), self._pace.retry[0]
         self._thread = threading.Thread(target=self._work, name="fluvial-autosizer", daemon=True)
 
@@ -141,21 +141,21 @@ class Autosizing:
 
     def _stay(self, decision: SizeDecision, now: float) -> None:
         self._advised = ""
-        if now - self._told_at >= self._pace.record:
+        if now - self._recorded_at >= self._pace.record:
             self._record(decision, now)
 
     def _advise(self, decision: SizeDecision, now: float) -> None:
-        if (shown := str(decision.size)) != self._advised or now - self._told_at >= self._pace.record:
+        if (shown := str(decision.size)) != self._advised or now - self._recorded_at >= self._pace.record:
             self._record(decision, now)
         if shown != self._advised:
             self._advised = shown
-            self._tell(f"autosizer: advises {plural(decision.size.containers, 'container')}: {decision.reason}")
+            self._report(f"autosizer: advises {plural(decision.size.containers, 'container')}: {decision.reason}")
 
     def _change(self, load: RunLoad, decision: SizeDecision) -> None:
         began, size = self._clock(), decision.size
         self._record(decision, began)
         before, wanted = load.size.containers, plural(size.containers, "container")
-        self._tell(f"autosizer: from {before} to {wanted}: {decision.reason}")
+        self._report(f"autosizer: from {before} to {wanted}: {decision.reason}")
         changed = [stage for stage, factor in size.elasticity.items() if factor != load.size.elasticity[stage]]
         self._scale(
             with_elasticity(self._plan, size.elasticity),
@@ -168,7 +168,7 @@ class Autosizing:
             machine=self._machine,
         )
         if not self._stopped.is_set():
-            self._tell(f"autosizer: {wanted} after {self._clock() - began:.1f} s")
+            self._report(f"autosizer: {wanted} after {self._clock() - began:.1f} s")
 
     def _record(self, decision: SizeDecision, now: float) -> None:
         """Write a decision to the coordinator stream, from where `top` and the metrics of the containers have it."""
@@ -181,9 +181,9 @@ class Autosizing:
             applied=not self._asked.advise,
         )
         Coordinator(self._system, self._plan.name, self._machine).write(record)
-        self._told_at = now
+        self._recorded_at = now
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         self._say(line)
         _log.info(line)
 

@@ -67,7 +67,7 @@ class RemoteChild:
         self.since = self._loop.time()
         self._code: asyncio.Future[int] = self._loop.create_future()
         self._connection: TaskConnection | None = None
-        self._told = False
+        self._has_exit_code = False
 
     @property
     def alive(self) -> bool:
@@ -93,8 +93,8 @@ class RemoteChild:
         return await asyncio.shield(self._code)
 
     async def close(self) -> None:
-        """Call off a task that has not told its end: the cluster may run it still, or again."""
-        if not self._told:
+        """Call off a task that has not reported its exit code: the cluster may run it still, or again."""
+        if not self._has_exit_code:
             self._cluster.cancel(self.start)
 
     async def follow(self, greeting: TaskGreeting, connection: TaskConnection) -> None:
@@ -129,7 +129,7 @@ class RemoteChild:
         if message.line is not None:
             self._say(visible(message.line))
         if message.code is not None:
-            self._told = True
+            self._has_exit_code = True
             self._end(message.code)
 
     def _lose(self, why: str) -> None:
@@ -140,7 +140,7 @@ class RemoteChild:
     def _end(self, code: int) -> None:
         if self.alive:
             self._code.set_result(code)
-            if not self._told and self._connection is not None:
+            if not self._has_exit_code and self._connection is not None:
                 self._connection.abort()  # where its process lives yet, it stops by itself
 
 

@@ -22,7 +22,7 @@ from ..kernel.calls.threads import CallThreads
 from .key_lines import KeyLines
 from .options import checked_options, grace_seconds
 from .partition_progress import PartitionProgress
-from .submission import Entry, Submission, named, told
+from .submission import Entry, Submission, error_text, named
 from .thread_calls import call_in_thread
 from .watchers import Watchers
 
@@ -374,9 +374,9 @@ class KeyedExecutor(Generic[T, R]):
         self._watchers.look()
 
     def _fail(self, what: Submission[Any], part: str, error: BaseException) -> None:
-        wrong = f"KeyedExecutor: {part} failed for {named(what)}: {told(error)}"
+        wrong = f"KeyedExecutor: {part} failed for {named(what)}: {error_text(error)}"
         remedy = "correct it and start again from `position`; or pass on_error=skip()"
-        cause = error if isinstance(error, Exception) else RuntimeError(told(error))
+        cause = error if isinstance(error, Exception) else RuntimeError(error_text(error))
         self._failure = explain(wrong, "a function that raises nothing", remedy, self._options.origin), cause
         self._cancel()
 

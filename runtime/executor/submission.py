@@ -15,7 +15,7 @@ def named(what: "Submission[Any]") -> str:
     return f"key {_text(repr, what.key)}{place}"
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error as Python shows it."""
     return f"{type(error).__name__}: {_text(str, error)}"
 

@@ -31,17 +31,17 @@ def _uvloop() -> LoopMaker:
         raise MissingExtraError(explain(wrong, "the extra that brings it", remedy)) from error
 
     class Loop(uvloop.Loop):
-        """While it runs, uvloop is told of signals in place of whom Python told before, and tells Python at its next
-        turn. A call that does not return would keep the run from being stopped, so the latter is told as before: the
-        turns of a run come often enough for Python's handlers."""
+        """While it runs, uvloop gets signals through the wake-up descriptor of Python, in place of whoever had that
+        before, and lets Python handle them at its next turn. A call that does not return would then keep the run from
+        being stopped. So the descriptor is given back: the turns of a run come often enough for Python's handlers."""
 
         def run_forever(self) -> None:
             """Run until `stop` is called."""
             if threading.current_thread() is threading.main_thread():
                 listener = signal.set_wakeup_fd(-1)
-                tell_as_before = partial(signal.set_wakeup_fd, listener, warn_on_full_buffer=False)
-                tell_as_before()
-                self.call_soon(tell_as_before)
+                restore = partial(signal.set_wakeup_fd, listener, warn_on_full_buffer=False)
+                restore()
+                self.call_soon(restore)
             super().run_forever()
 
     return Loop

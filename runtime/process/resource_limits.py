@@ -103,7 +103,7 @@ def exhaustion_explained() -> Iterator[None]:
 
 
 @contextmanager
-def full_disks_told(folders: Sequence[Path]) -> Iterator[None]:
+def full_disks_explained(folders: Sequence[Path]) -> Iterator[None]:
     """Add to an error that says that a disk is full how much room there is on the disk of each of these folders.
     Processes of others, and Python where it writes to an open file, do not say where they have written to."""
     try:

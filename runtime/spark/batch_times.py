@@ -39,12 +39,12 @@ _decode = msgspec.json.Decoder(BatchTimes).decode
 _decode_metrics = msgspec.json.Decoder(BatchMetrics).decode
 
 
-def tell(context: SparkContext, times: BatchTimes) -> None:
-    """Tell the times to all tasks of the jobs that this thread begins."""
+def send_times(context: SparkContext, times: BatchTimes) -> None:
+    """Pass the times on to all tasks of the jobs that this thread begins."""
     context.setLocalProperty(PROPERTY, msgspec.json.encode(times).decode())
 
 
-def told() -> BatchTimes:
+def times_of_batch() -> BatchTimes:
     """The times of the batch whose task this is. Raises RuntimeError outside of a task of a batch."""
     text = _property(PROPERTY)
     if text is None:
@@ -52,12 +52,12 @@ def told() -> BatchTimes:
     return _decode(text)
 
 
-def tell_metrics(context: SparkContext, metrics: BatchMetrics) -> None:
-    """Tell the metrics to all tasks of the jobs that this thread begins."""
+def send_metrics(context: SparkContext, metrics: BatchMetrics) -> None:
+    """Pass the metrics on to all tasks of the jobs that this thread begins."""
     context.setLocalProperty(METRICS_PROPERTY, msgspec.json.encode(metrics).decode())
 
 
-def told_metrics() -> BatchMetrics | None:
+def metrics_of_batch() -> BatchMetrics | None:
     """The metrics of the batch whose task this is; None outside of a streaming query."""
     text = _property(METRICS_PROPERTY)
     return None if text is None else _decode_metrics(text)

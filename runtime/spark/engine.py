@@ -18,7 +18,7 @@ from ..preflight.input_streams import InputStreamMonitor
 from ..preflight.state_compatibility import reset_command
 from ..preflight.unsupported import limitations
 from ..process.interruptions import interruptions_raised
-from ..process.resource_limits import exhaustion_explained, full_disks_told
+from ..process.resource_limits import exhaustion_explained, full_disks_explained
 from ..process.signals import stop_signals
 from ..process.stop_request import Stopped
 from ..report import OnProgress, Report
@@ -108,7 +108,7 @@ def run(
 def _session(spark: Any, claimed: Path | None) -> Iterator["SparkSession"]:
     """The session of a run. An error of a full disk tells of those that the run writes to."""
     own = [] if claimed is None else [claimed]
-    with session_for(spark) as session, full_disks_told([*own, *local_folders(session)]):
+    with session_for(spark) as session, full_disks_explained([*own, *local_folders(session)]):
         yield session
 
 

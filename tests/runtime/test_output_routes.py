@@ -29,7 +29,7 @@ from fluvial.planner import Settings, plan
 from fluvial.runtime import output_routes, run
 from fluvial.runtime.kernel.output_buffer import DEAD_LETTERS
 from fluvial.runtime.launch import EngineName
-from fluvial.runtime.output_routes import OutputRoute, OutputRoutes, ExplainedSink
+from fluvial.runtime.output_routes import ExplainedSink, OutputRoute, OutputRoutes
 from fluvial.runtime.systems import LogSystem
 
 MINUTE = timedelta(minutes=1)

@@ -14,7 +14,7 @@ from fluvial.dsl import SystemProblem
 from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.kafka.admin import KafkaAdmin
-from fluvial.runtime.systems.kafka.cluster import Cluster, KnownTopics, told
+from fluvial.runtime.systems.kafka.cluster import Cluster, KnownTopics, topic_settings
 from fluvial.runtime.systems.kafka.record_producer import KafkaRecordProducer
 from fluvial.runtime.systems.kafka.settings import KafkaSettings
 from fluvial.runtime.systems.kafka.topics import warnings_of
@@ -32,17 +32,17 @@ class Told:
     def describe_configs(self, resources: list[Any], **_: float) -> dict[Any, Future[Any]]:
         return {resource: self._answer(self._answers[resource.name]) for resource in resources}
 
-    def _answer(self, told: dict[str, str] | int) -> Future[Any]:
+    def _answer(self, answer: dict[str, str] | int) -> Future[Any]:
         future: Future[Any] = Future()
-        if isinstance(told, int):
-            future.set_exception(KafkaException(KafkaError(told)))
+        if isinstance(answer, int):
+            future.set_exception(KafkaException(KafkaError(answer)))
         else:
-            future.set_result({name: SimpleNamespace(value=value) for name, value in told.items()})
+            future.set_result({name: SimpleNamespace(value=value) for name, value in answer.items()})
         return future
 
 
 def of(**answers: dict[str, str] | int) -> dict[str, dict[str, str | None]]:
-    return told(cast("AdminClient", Told(answers)), list(answers), 1.0)
+    return topic_settings(cast("AdminClient", Told(answers)), list(answers), 1.0)
 
 
 def test_topics_are_told_together() -> None:

@@ -14,7 +14,7 @@ from rich.live import Live
 from ....dsl.errors import SystemProblem, UsageError
 from ....dsl.validation import explain
 from ....planner.plan import PlannedOperator
-from ....planner.shown_operators import told_apart
+from ....planner.shown_operators import distinct_labels
 from ...metrics.endpoints import endpoints
 from ...report import Progress
 from ..top_overview import Overview, overview
@@ -94,7 +94,7 @@ def labels(words: Sequence[str]) -> dict[str, str]:
     for url in addresses(words):
         with suppress(OSError, msgspec.DecodeError), _open(f"{url}/plan.json", timeout=ANSWER_SECONDS) as answer:
             # All containers serve the same plan, so the first answer is enough.
-            return told_apart(msgspec.json.decode(answer.read(), type=_Operators).operators)
+            return distinct_labels(msgspec.json.decode(answer.read(), type=_Operators).operators)
     return {}
 
 

@@ -43,7 +43,7 @@ class FailOverWatch:
         self._plan, self._system, self._guard, self._heartbeats = plan, system, guard, heartbeats
         self._run, self._container = guard.membership.run, guard.membership.container
         self._standbys, self._machine = standbys, machine
-        self._told: dict[int, tuple[float, float]] = {}
+        self._attempts: dict[int, tuple[float, float]] = {}
         self._alive: frozenset[int] = frozenset()
         self._since = machine.clock()
         self._failing = False
@@ -89,7 +89,7 @@ class FailOverWatch:
         if not heartbeats.hears_itself:
             return
         silent, alive = heartbeats.silent, heartbeats.alive
-        self._told = {number: told for number, told in self._told.items() if number in silent}
+        self._attempts = {number: attempt for number, attempt in self._attempts.items() if number in silent}
         for number, silence in silent.items():
             if self._is_due(number, silence, alive, sending):
                 self._act(number, silence, alive)
@@ -101,14 +101,14 @@ class FailOverWatch:
             number not in sending or now - silence.since < (1 + RANK_TIMEOUTS * rank) * self._heartbeats.timeout
         ):
             return False
-        at, wait = self._told.get(number, (float("-inf"), 0.0))
+        at, wait = self._attempts.get(number, (float("-inf"), 0.0))
         return now - at > wait
 
     def _act(self, number: int, silence: Silence, alive: frozenset[int]) -> None:
         """Give the tasks of a silent container to those that are alive."""
         timeout, now = self._heartbeats.timeout, self._machine.clock()
-        _, before = self._told.get(number, (now, timeout / 2))
-        self._told[number] = now, min(max(2 * before, timeout), max(LONGEST_SECONDS, timeout))
+        _, before = self._attempts.get(number, (now, timeout / 2))
+        self._attempts[number] = now, min(max(2 * before, timeout), max(LONGEST_SECONDS, timeout))
 
         def may_decide(state: CoordinatorState) -> bool:
             process = state.presences[number]
@@ -131,7 +131,7 @@ class FailOverWatch:
                 lacking=self._heartbeats.lacking,
             )
             if tasks:
-                self._told[number] = now, timeout
+                self._attempts[number] = now, timeout
                 text = "container %d of pipeline %r is silent: others go on with its %s"
                 _log.warning(text, number, self._plan.name, plural(len(tasks), "task"))
 

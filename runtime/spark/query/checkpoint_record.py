@@ -294,10 +294,10 @@ def _is_split(checkpoint: QueryCheckpoint, by: QueryCheckpoint | None) -> bool:
 def may_split(plan: Plan, wanted: QueryRecord, buckets: int) -> bool:
     """Whether each bucket of a query can be split over several, so that there are so many. What a broadcast brings is
     in all of them, and not by key."""
-    told_all = any(
+    broadcasts = any(
         border.to_all and plan.operator(border.id).stage in wanted.stages for border in plan.pipeline.borders
     )
-    return not told_all and buckets % wanted.buckets == 0
+    return not broadcasts and buckets % wanted.buckets == 0
 
 
 def _without_record(plan: Plan, wanted: QueryRecord, root: CheckpointPath, reset: str) -> QueryCheckpoint:

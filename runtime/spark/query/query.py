@@ -25,7 +25,7 @@ from ...state.checkpoint_path import CheckpointPath
 from ...systems.contract import System
 from ...systems.provisioning import record_limits, table_streams
 from ..atomic_file import read, write
-from ..batch_times import tell
+from ..batch_times import send_times
 from ..hadoop_path import HadoopPath
 from ..key_buckets import default_count
 from ..lowering.levels import most_tasks
@@ -258,7 +258,7 @@ def _runner(
         began = time.monotonic()
         check_own(query)
         if times is not None:
-            tell(session.sparkContext, times.begin(batch))
+            send_times(session.sparkContext, times.begin(batch))
         with status.in_batch(batch, {} if times is None else times.watermarks):
             report = sink.run(rows, batch)
         if times is not None:

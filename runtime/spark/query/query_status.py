@@ -8,7 +8,7 @@ from ....dsl.errors import SystemProblem
 from ...kernel.time.bounds import END, START
 from ...systems.end_offsets import EndOffsets
 from ..batch_report import BatchMetrics
-from ..batch_times import tell_metrics
+from ..batch_times import send_metrics
 from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
 from .checkpoint_log import end_offsets
@@ -44,7 +44,7 @@ class QueryStatus:
         """While a batch runs, in the thread that begins its jobs: tell its tasks its metrics, and let `tasks` count
         them. `watermarks` are as for `finish`."""
         self._show(watermarks)
-        tell_metrics(self._context, BatchMetrics(by_stream(self.watermarks), self._lags(batch)))
+        send_metrics(self._context, BatchMetrics(by_stream(self.watermarks), self._lags(batch)))
         # A batch that is run again has jobs of its own.
         tag = f"fluvial-{self._context.getLocalProperty(_START)}-{batch}"
         self._context.addJobTag(tag)

@@ -41,11 +41,11 @@ def control_rows(partition: InputPartition, shipped: ShippedPlan) -> pa.RecordBa
     """The rows of a control partition; None for a partition that holds messages."""
     if not isinstance(partition, DuePartition | EndOfInputPartition):
         return None
-    from ..batch_times import told, told_metrics  # noqa: PLC0415 - who plans partitions is no task
+    from ..batch_times import metrics_of_batch, times_of_batch  # noqa: PLC0415 - who plans partitions is no task
 
     ended = isinstance(partition, EndOfInputPartition)
-    rows = end_rows(shipped) if ended else due_rows(shipped, told().due)
-    return arrow_batch([*rows, *metrics_rows(shipped, rows, told_metrics())])
+    rows = end_rows(shipped) if ended else due_rows(shipped, times_of_batch().due)
+    return arrow_batch([*rows, *metrics_rows(shipped, rows, metrics_of_batch())])
 
 
 def metrics_rows(shipped: ShippedPlan, rows: Sequence[Row], metrics: BatchMetrics | None) -> list[Row]:

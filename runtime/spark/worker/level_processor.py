@@ -91,14 +91,14 @@ class LevelProcessor(StatefulProcessor):
 
     def _begun(self, label: int) -> "LevelTask":
         """The level in this task of Spark's, which has come to its first bucket."""
-        from ..batch_times import told  # noqa: PLC0415
+        from ..batch_times import times_of_batch  # noqa: PLC0415
         from ..lowering.packaging import unpack  # noqa: PLC0415
         from .keyed_level import LevelTask  # noqa: PLC0415
 
         shipped, self._outputs = _cloudpickle.loads(self._work)
         self._buckets = unpack(shipped)[0].buckets
         # With one address for all, what leaves the query wakes one bucket of this task at each later level.
-        return LevelTask(shipped, self._level, told(), label, self._outputs)
+        return LevelTask(shipped, self._level, times_of_batch(), label, self._outputs)
 
     def close(self) -> None:
         """Called by Spark behind the last bucket of a task: closes the outputs."""

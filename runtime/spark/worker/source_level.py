@@ -21,7 +21,7 @@ from ...process.interruptions import INTERRUPTIONS
 from ...state.memory import MemoryStore
 from ...systems.contract import RecordBatch
 from ..batch_report import BatchReport
-from ..batch_times import told_metrics
+from ..batch_times import metrics_of_batch
 from ..counts import Counts
 from ..lowering.levels import producer_number
 from ..lowering.packaging import PlanBundle, unpack
@@ -161,7 +161,7 @@ class _ProcessedPartition:
         self._sinks.flush()
         watermark = _watermark_to_report(self._stream, self._partition, self._task.inputs.watermark())
         counts = self._router.counts(self._task, {self._stream: self._read})
-        rows.append(report_row(self._label, BatchReport(Counts(counts, watermark), metrics=told_metrics())))
+        rows.append(report_row(self._label, BatchReport(Counts(counts, watermark), metrics=metrics_of_batch())))
 
 
 class _ForwardedPartition:
@@ -229,4 +229,4 @@ class _ForwardedPartition:
                 rows.extend(frame_rows(messages, self._label))
             else:
                 rows.extend(self._output(messages, 0, self._label))
-        rows.append(report_row(self._label, BatchReport(totals, metrics=told_metrics())))
+        rows.append(report_row(self._label, BatchReport(totals, metrics=metrics_of_batch())))

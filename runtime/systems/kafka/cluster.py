@@ -87,7 +87,9 @@ class Cluster:
         the user may lack the permission."""
         if not streams:
             return {}
-        return self.request("tell the settings of topics", lambda client, seconds: told(client, streams, seconds))
+        return self.request(
+            "tell the settings of topics", lambda client, seconds: topic_settings(client, streams, seconds)
+        )
 
     def check(self, places: Iterable[StreamPartition]) -> None:
         """Raise SystemProblem for a topic or partition that does not exist."""
@@ -165,7 +167,7 @@ def described(client: AdminClient, streams: Collection[str], seconds: float) -> 
     return topics
 
 
-def told(client: AdminClient, streams: Collection[str], seconds: float) -> dict[str, dict[str, str | None]]:
+def topic_settings(client: AdminClient, streams: Collection[str], seconds: float) -> dict[str, dict[str, str | None]]:
     """The settings of those of these topics that exist, and whose settings the user may read."""
     resources = [admin_api.ConfigResource(admin_api.ResourceType.TOPIC, stream) for stream in streams]
     settings: dict[str, dict[str, str | None]] = {}

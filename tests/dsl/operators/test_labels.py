@@ -7,7 +7,7 @@ import pytest
 
 from fluvial.dsl import Pipeline
 from fluvial.planner import plan
-from fluvial.planner.shown_operators import told_apart
+from fluvial.planner.shown_operators import distinct_labels
 
 
 class Doubled:
@@ -42,7 +42,7 @@ def test_labels_that_are_alike_are_told_apart_by_their_lines() -> None:
     stream = pipeline.stream("numbers", value=int).map(abs)
     stream.map(abs).send_to("out")
     first, second = (operator.line for operator in plan(pipeline).operators if operator.kind == "map")
-    assert list(told_apart(plan(pipeline).operators).values()) == [
+    assert list(distinct_labels(plan(pipeline).operators).values()) == [
         "stream numbers",
         f"map(abs), test_labels.py:{first}",
         f"map(abs), test_labels.py:{second}",
@@ -73,4 +73,4 @@ def test_operators_that_read_alike_on_one_line_are_numbered() -> None:
         f"send_to even ({sends}, 1st)",
         f"send_to even ({sends}, 2nd)",
     ]
-    assert labels == list(told_apart(operators).values()) == [pipeline.operator(one.id).label for one in operators]
+    assert labels == list(distinct_labels(operators).values()) == [pipeline.operator(one.id).label for one in operators]

@@ -12,7 +12,7 @@ from fluvial.dsl import SystemProblem
 from fluvial.runtime.process.resource_limits import (
     exhaustion_behind,
     exhaustion_explained,
-    full_disks_told,
+    full_disks_explained,
     remedy_for,
 )
 
@@ -74,7 +74,7 @@ def test_another_error_of_the_machine_stays_as_it_is() -> None:
 def test_the_room_on_each_disk_is_told_beside_the_error_of_a_full_one(tmp_path: Path) -> None:
     """Java does not say which file it could not write."""
     later = tmp_path / "made" / "later"
-    with pytest.raises(SystemProblem) as raised, full_disks_told([later, tmp_path]):
+    with pytest.raises(SystemProblem) as raised, full_disks_explained([later, tmp_path]):
         raise SystemProblem("java.io.IOException: No space left on device")
     first, second = str(raised.value).splitlines()
     assert first == "java.io.IOException: No space left on device"
@@ -82,5 +82,5 @@ def test_the_room_on_each_disk_is_told_beside_the_error_of_a_full_one(tmp_path: 
 
 
 def test_another_error_says_nothing_of_disks(tmp_path: Path) -> None:
-    with pytest.raises(SystemProblem, match=r"\Ano broker\Z"), full_disks_told([tmp_path]):
+    with pytest.raises(SystemProblem, match=r"\Ano broker\Z"), full_disks_explained([tmp_path]):
         raise SystemProblem("no broker")
