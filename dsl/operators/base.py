@@ -13,6 +13,9 @@ Emits = Literal["one", "routed", "some", "many"]
 """How many messages an operator emits for each that it is given: one to all that follow, one to a single follower, none
 or one, or any number."""
 Time = Literal["event", "processing"]
+StateEntries = Literal["keyed", "named", "declared"]
+"""By what the entries of an operator's state are: by the keys of messages, by a name beside the key, or by what a class
+of the user's declares."""
 
 # An object of its own, for None is what a user may pass by mistake, and is refused as an id.
 NAMELESS: Any = object()
@@ -46,6 +49,8 @@ class Operator:
     """Whether it brings those messages together whose times are near each other."""
     wants_place: ClassVar[bool] = False
     """Whether it is told where each message was read, and may ask something of the run."""
+    state_entries: ClassVar[StateEntries] = "keyed"
+    """By what the entries of its state are, if it keeps any."""
     decodes_values: ClassVar[bool] = False
     """Whether the values that it emits were decoded as the type that it declares, and so are of that type."""
 

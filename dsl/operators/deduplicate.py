@@ -9,7 +9,7 @@ from ..errors import PipelineError
 from ..functions import function
 from ..serde import declared_key
 from ..validation import millis, require
-from .base import Emits, Operator, Role
+from .base import Emits, Operator, Role, StateEntries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,7 @@ class Deduplicate(Operator):
     role: ClassVar[Role] = "both"
     emits: ClassVar[Emits] = "some"
     meets_by_time: ClassVar[bool] = True
+    state_entries: ClassVar[StateEntries] = "named"
 
 
 def checked_deduplicate(

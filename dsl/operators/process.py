@@ -8,7 +8,7 @@ from ..errors import PipelineError
 from ..processor import KeyedProcessor, Tag, answers_timers, checked_processor, clock_of
 from ..resource import opens_itself
 from ..validation import flag, require
-from .base import Emits, Operator, Role
+from .base import Emits, Operator, Role, StateEntries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,7 @@ class Process(Operator):
     kind: ClassVar[str] = "process"
     role: ClassVar[Role] = "both"
     emits: ClassVar[Emits] = "many"
+    state_entries: ClassVar[StateEntries] = "declared"
 
     @property
     def follows_clock(self) -> bool:

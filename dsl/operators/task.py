@@ -8,7 +8,7 @@ from ..keyed_state import HoldsStates
 from ..pooled_function import pooled_in
 from ..processor import states_of
 from ..stream_task import hooks_of
-from .base import Emits, Operator, Role
+from .base import Emits, Operator, Role, StateEntries
 from .calls import AsyncCall
 
 
@@ -26,6 +26,7 @@ class Task(Operator):
     role: ClassVar[Role] = "both"
     emits: ClassVar[Emits] = "many"
     wants_place: ClassVar[bool] = True
+    state_entries: ClassVar[StateEntries] = "declared"
 
     @property
     def follows_clock(self) -> bool:

@@ -3,14 +3,17 @@
 Where tasks or buckets are split by key, each part has the entries of its keys.
 """
 
-from ...dsl.operators import Deduplicate, Process, Task, WindowBy
+from collections.abc import Mapping
+
+from ...dsl import operators as ops
 from ...planner.state_schema import STATE, StateSchema
 from .chunked_values import key_of_chunk
 from .operators.state_entries import key_and_name
 from .windows.triggered import TIMERS, key_of_timer
 
-_HANDLERS = (Process.kind, Task.kind)
-"""The kinds whose state is what a class of the user's declares."""
+_KINDS = [kind for kind in vars(ops).values() if isinstance(kind, type) and issubclass(kind, ops.Operator)]
+_ENTRIES: Mapping[str, str] = {kind.kind: kind.state_entries for kind in _KINDS if hasattr(kind, "kind")}
+"""By what the entries of each kind of operator are. Kinds of one name have state of one form."""
 _CHUNKS = b"\1"
 """What the prefix of chunks has behind the operator, in front of that of their values."""
 _KEYED = b"k"
@@ -28,11 +31,12 @@ def key_of_entry(schema: StateSchema, rest: bytes, entry: bytes) -> bytes | None
     for an entry of a form that is not known."""
     if rest.startswith(_CHUNKS):
         return key_of_entry(schema, rest[len(_CHUNKS) :], key_of_chunk(entry))
-    if schema.kind == Deduplicate.kind:
+    entries = _ENTRIES.get(schema.kind, "keyed")
+    if entries == "named":
         return key_and_name(entry)[0]
-    if schema.kind == WindowBy.kind and rest.startswith(TIMERS):
+    if schema.kind == ops.WindowBy.kind and rest.startswith(TIMERS):
         return key_of_timer(entry)
-    if schema.kind not in _HANDLERS:
+    if entries == "keyed":
         return entry
     mark, state = rest[:1], rest[1:].partition(b"\0")[0].decode()
     if mark in (b"s", b"x"):  # values, and when they expire
@@ -47,7 +51,7 @@ def key_of_entry(schema: StateSchema, rest: bytes, entry: bytes) -> bytes | None
 def is_of_all_keys(schema: StateSchema, rest: bytes) -> bool:
     """Whether entries under a prefix, of which `rest` follows the operator, are of no key but of the whole task: the
     last run to the end, of a processor. Each part of the state has them."""
-    return schema.kind in _HANDLERS and rest.startswith(_LAST_END)
+    return _ENTRIES.get(schema.kind) == "declared" and rest.startswith(_LAST_END)
 
 
 def key_of_record(schema: StateSchema, data: bytes) -> bytes | None:
@@ -61,7 +65,7 @@ def _prefix_size(schema: StateSchema, data: bytes) -> int:
     """How long the part of the prefix is in these bytes."""
     if data.startswith(_CHUNKS):
         return len(_CHUNKS) + _prefix_size(schema, data[len(_CHUNKS) :])
-    if schema.kind not in (*_HANDLERS, Deduplicate.kind):
+    if _ENTRIES.get(schema.kind, "keyed") == "keyed":
         return 1 if data.startswith(_KEYED) else 1 + _TIME_BYTES
     named = data.find(b"\0", 1) + 1 or len(data) + 1
     # Timers in slots have the size of the slot and the time behind the name.
