@@ -43,16 +43,15 @@ def reset(
     """Remove the state of operators, or the offsets of inputs; without `states` and `inputs` all checkpoints and state.
 
     `states` are ids of operators. Their state is empty in the next run, which continues at the offsets of the inputs.
-    `inputs` are topics of Kafka. The next run reads them from where `Settings.offset_default` says, with the present
-    state and watermarks. With `keep_offsets` it reads them from the present offsets: for topics that were deleted and
-    created again with the same messages.
-    Without either, checkpoints, stores, changelogs and intermediate streams are removed. Outputs, dead letters and
-    inputs stay, and the next run reads its inputs from where `Settings.offset_default` says. With `to` all of that is
-    removed too, and the next run reads its inputs from there: "earliest", "latest", a datetime with a time zone, for
-    the first record whose timestamp is not before it, or an offset; for all inputs, or by `STREAM` or
-    `STREAM/PARTITION`.
-    Streams of tables are read from their start. With `dry_run` nothing is removed. `engine`,
-    `system` and `settings` are those of the run. Stores on other machines may stay: on Kafka a run restores them.
+    `inputs` are topics of Kafka. The next run reads them from where `Settings.offset_default` says, or with
+    `keep_offsets` from the present offsets, for topics that were deleted and created again with the same messages;
+    state and watermarks stay.
+    Without either, checkpoints, stores, changelogs and intermediate streams are removed; outputs, dead letters and
+    inputs stay. The next run reads its inputs from where `Settings.offset_default` says, or from `to`: "earliest",
+    "latest", an offset, or a datetime with a time zone, for the first record whose timestamp is not before it; for all
+    inputs, or by `STREAM` or `STREAM/PARTITION`. Streams of tables are read from their start.
+    With `dry_run` nothing is removed. `engine`, `system` and `settings` are those of the run. Stores on other machines
+    may stay: on Kafka a run restores them.
 
     Returns the steps. Raises SystemProblem while the pipeline runs; UsageError for an operator without state, a stream
     that is not read, an offset that it does not have, or a log that does not exist; UnsupportedError in memory, for
@@ -74,19 +73,26 @@ def reset(
     settings = Settings() if settings is None else settings
     check_requirements(engine)
     existing = streams.admin().streams()
-    if engine == "local":
-        # What cannot go on with the partitions that there are may be reset all the same.
-        planned = plan_with_growth(pipeline, streams, existing, settings, reads={})
-    else:
-        planned = plan_on(pipeline, existing, settings)
+    planned = _planned(pipeline, engine, streams, existing, settings)
     steps_of = _steps(engine, inputs, keep_offsets, dry_run) if to is None else _starting(engine, to, existing, dry_run)
     with steps_of(planned, streams, settings, states) as steps:
         if steps and not dry_run:
-            if engine == "local":
-                begin_anew(planned.name, streams)
-            for step in steps:
-                step.remove()
+            _remove(steps, planned, engine, streams)
         return steps
+
+
+def _planned(pipeline: Pipeline, engine: str, system: System, existing: Mapping[str, int], settings: Settings) -> Plan:
+    if engine == "local":
+        # What cannot go on with the partitions that there are may be reset all the same.
+        return plan_with_growth(pipeline, system, existing, settings, reads={})
+    return plan_on(pipeline, existing, settings)
+
+
+def _remove(steps: Sequence[ResetStep], plan: Plan, engine: str, system: System) -> None:
+    if engine == "local":
+        begin_anew(plan.name, system)
+    for step in steps:
+        step.remove()
 
 
 def existing_system(system: str | System) -> System:
