@@ -138,12 +138,13 @@ test-quick: setup bytecode ## run the tests that need neither Spark nor Kafka no
 	$(BIN)/python -m pytest --quick --numprocesses auto -m "not spark and not kafka and not slow" $(ELSEWHERE) \
 		--ignore tests/benchmarks --ignore tests/examples
 
-AT_LENGTH := $(BIN)/python -u -m pytest --long -rP --timeout 1800
+PART := 1/1
+AT_LENGTH := $(BIN)/python -u -m pytest --long -rP --timeout 1800 --part $(PART)
 OUTAGES := tests/faults/test_outages_of_the_broker.py
 HANDOVERS := tests/faults/test_handovers_on_kafka.py
 FAULT_LANES := faults-outages faults-deaths faults-handovers faults-searches faults-on-spark
 .PHONY: faults $(FAULT_LANES)
-faults: setup bytecode broker-jars spark-jars ## kill, lose, damage and stop all that can be, at length; takes more than an hour
+faults: setup bytecode broker-jars spark-jars ## kill, lose, damage and stop all that can be, at length; PART=2/4 takes an hour or so
 	$(MAKE) --no-print-directory --jobs 5 --keep-going $(FAULT_LANES)
 
 # Most of the time these wait, for brokers to come back and for what has died to be noticed.

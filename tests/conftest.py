@@ -14,6 +14,7 @@ from fluvial.runtime.preflight.requirements import missing
 from generators.how_many import AT_LENGTH, FEW, MANY, QUICK, SOME
 from kafka.broker import Broker
 from kafka.broker_jars import SHORT_LIVED, connector_jars, lacking
+from parts import part
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +44,7 @@ if (home := spark_home()) is not None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the tests that take minutes, too")
     parser.addoption("--quick", action="store_true", help="try few examples of each property")
+    parser.addoption("--part", type=part, help="run one part of the tests alone, as 2/4 for the second of four")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -62,11 +64,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     refuse_what_no_lane_reads(items)
     long = {item for item in items if item.get_closest_marker("long")}
     if long and not config.getoption("--long"):
-        config.hook.pytest_deselected(items=[*long])
-        items[:] = [item for item in items if item not in long]
+        leave_out(long, items, config)
+    if chosen := config.getoption("--part"):
+        leave_out({item for item in items if not chosen.has(item.nodeid)}, items, config)
     yield  # to `-m`, which leaves out others
     on_broker = {item.path for item in items if item.get_closest_marker("kafka")}
     items.sort(key=lambda item: item.path in on_broker)
+
+
+def leave_out(those: set[pytest.Item], items: list[pytest.Item], config: pytest.Config) -> None:
+    """Run all but those."""
+    config.hook.pytest_deselected(items=[*those])
+    items[:] = [item for item in items if item not in those]
 
 
 SAYS = {"spark": "mark.spark", "hypothesis": "hypothesis"}
