@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 from typing import NamedTuple
 
 
-class Part(NamedTuple):
+class RunPart(NamedTuple):
     """One of several parts, counted from 1."""
 
     number: int
@@ -17,13 +17,13 @@ class Part(NamedTuple):
         return zlib.crc32(test.encode()) % self.count == self.number - 1
 
 
-def part(text: str) -> Part:
+def part(text: str) -> RunPart:
     """The part that `text` names.
 
     >>> part("2/4")
-    Part(number=2, count=4)
+    RunPart(number=2, count=4)
     """
     written = re.fullmatch(r"([1-9]\d{0,3})/([1-9]\d{0,3})", text)
     if written is None or int(written[1]) > int(written[2]):
         raise ArgumentTypeError(f"{text!r} is no part of a run: write 2/4 for the second of four")
-    return Part(int(written[1]), int(written[2]))
+    return RunPart(int(written[1]), int(written[2]))
