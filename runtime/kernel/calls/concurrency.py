@@ -7,11 +7,11 @@ from ....dsl.operators.calls import Adaptive
 from .places import CallPlaces
 
 PROBE_SECONDS = 5.0
-"""After so long it is measured anew how long the service takes where no call waits in it."""
+"""So often the window is made small for a moment, to measure again how long a call takes that does not wait."""
 _FEWEST = 10
-"""So many calls at least are looked at before the window changes, if it is not smaller."""
+"""The window changes after so many calls at least, or after as many as it has, if those are fewer."""
 _FAILED = 0.1
-"""The share of calls that fail from which on the window shrinks."""
+"""The window shrinks when more than this share of the calls fail."""
 # A service that fails is overloaded, or down: each look takes nearly a third away, so few looks reach the least number.
 _SHRINKS = 0.7
 # One slow look halves the number at most: the mean of few calls may be that of a pause of the service.
@@ -20,10 +20,10 @@ _LEAST_GRADIENT = 0.5
 
 class ServiceWindow:
     """How many calls may run at once, by the times that they take in the service: as many as it works on at a time, and
-    about the root of that more, so that it never lacks work. Times are seconds of one clock.
+    about the square root of that number more, so that it never lacks work. Times are seconds of one clock.
 
-    A call that takes twice as long as one that nothing waits for waits half of its time in the service: half as many
-    would be done as fast. The time that a call waits for its order, its limit or its next attempt is no part of that.
+    A call that takes twice as long as one without others beside it waits half of its time in the service: with half as
+    many calls at once the service would do as much. Waits for an order, a limit or a next attempt do not count.
     """
 
     def __init__(self, least: int, most: int) -> None:
@@ -39,13 +39,13 @@ class ServiceWindow:
         self._kept = self.size
 
     def begin(self, now: float, running: int) -> None:
-        """A call begins, which is one of so many that run."""
+        """A call begins; with it `running` calls run."""
         self._most_at_once = max(self._most_at_once, running)
         if self._probe_at is None:
             self._probe_at = now + PROBE_SECONDS
 
     def end(self, began: float, now: float, *, failed: bool) -> None:
-        """A call that began at a time has ended."""
+        """A call that began at the time `began` has ended."""
         if self._probed_from is not None and began < self._probed_from:
             return  # of before the window was made small
         if failed:
@@ -70,7 +70,7 @@ class ServiceWindow:
             self._base = min(self._base, mean)
             gradient = max(_LEAST_GRADIENT, min(1.0, self._base / mean)) if mean > 0 else 1.0
             wanted = self.size * gradient + math.sqrt(self.size)
-            # Where fewer run than may, nothing tells whether more could.
+            # As long as fewer calls run than may, it is not known whether the service would take more.
             self._set(wanted if self._most_at_once >= int(self.size) else min(wanted, self.size))
         self._most_at_once = 0
         if self._probe_at is not None and now >= self._probe_at:
@@ -98,20 +98,20 @@ class Concurrency:
         await self._places.enter()
 
     def begin(self) -> float:
-        """A call that has entered begins now: the time."""
+        """A call that has entered begins now. Returns the time, for `leave`."""
         now = asyncio.get_running_loop().time()
         self.window.begin(now, self.running)
         return now
 
     def leave(self, began: float, *, failed: bool) -> None:
-        """A call has ended."""
+        """A call that began at the time `began` has ended: free its place."""
         self.window.end(began, asyncio.get_running_loop().time(), failed=failed)
         self.give_up()
 
     def give_up(self) -> None:
-        """A call that has entered does not run any more."""
+        """A call that has entered does not run: free its place, and take no measure of it."""
         self._places.leave()
 
     def close(self) -> None:
-        """No call comes or goes on."""
+        """Forget all calls, those that run and those that wait: their pool is closed."""
         self._places.clear()

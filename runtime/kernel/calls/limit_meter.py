@@ -36,7 +36,7 @@ class Meter:
         self.used_in_all = 0.0
 
     def stretch(self, per: float) -> None:
-        """Have a longer span, before anything is used."""
+        """Make the span longer, to `per` seconds. Nothing may have been used yet."""
         self.per, self._slot = per, per / SLOTS
 
     def used(self, now: float) -> float:
@@ -54,13 +54,13 @@ class Meter:
         return max(self._pause(now), self._until_free(now, amount))
 
     def take(self, now: float, amount: float) -> None:
-        """Use so much now, whatever may be used."""
+        """Count so much as used now, even beyond what may be used."""
         self._count(now, amount)
         if self.per != math.inf and self.most > 0:
             self._free_at = max(self._free_at, now - self.slack) + amount * self.per / self.most
 
     def settle(self, at: float, now: float, more: float) -> None:
-        """What was taken at a time has turned out to be more, or less where `more` is negative."""
+        """Correct what was taken at the time `at`: it has turned out to be more, or less where `more` is negative."""
         if self.per == math.inf:
             self.used_in_all += more
             return

@@ -119,4 +119,4 @@ def _queue_of_key(call: Call) -> bytes | None:
 
 
 _QUEUES: dict[str, Callable[[Call], Any]] = {"none": _no_queue, "input": _one_queue, "key": _queue_of_key}
-"""The function that returns the queue of a call, by the `order` of the operator; None is a call in nobody's order."""
+"""The function that returns the queue of a call, by the `order` of the operator; None where it keeps no order."""

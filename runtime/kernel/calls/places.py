@@ -43,6 +43,6 @@ class CallPlaces:
                 ready.set_result(None)
 
     def clear(self) -> None:
-        """No call has a place or waits for one: none goes on."""
+        """Forget all calls, those with a place and those that wait for one: none of them goes on."""
         self._waiting.clear()
         self.taken = 0
