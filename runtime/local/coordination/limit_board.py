@@ -89,7 +89,7 @@ class LimitBoard:
         self.begin(now)
 
     def begin(self, now: float) -> None:
-        """Know of no record, and hold nothing: a container starts, or has missed records."""
+        """Start anew, without records and without any part: the container starts, or has missed records."""
         self.ledger = LimitLedger(self._run, self._amounts)
         self._process = self._new_id()
         self._began = self._granted_at = now
@@ -98,7 +98,7 @@ class LimitBoard:
 
     @property
     def leads(self) -> bool:
-        """Whether this container grants."""
+        """Whether this container is the leader, which grants parts to all."""
         return self.ledger.term > 0 and self.ledger.leader == self._process
 
     def beat(self, now: float) -> list[LimitReport | LimitGrant]:
@@ -123,7 +123,7 @@ class LimitBoard:
         return structs.replace(self._report(now), leaves=True)
 
     def read(self, record: LimitReport | LimitGrant, now: float) -> None:
-        """Take in a record of the stream."""
+        """Follow a record of the stream: a report of a container, or a grant of the leader."""
         if isinstance(record, LimitReport):
             self.ledger.hear(record, now)
             return

@@ -80,7 +80,7 @@ class LimitLeases:
         clients.producer.flush()
 
     def turn_safely(self, seconds: float) -> None:
-        """A turn; what fails is told once."""
+        """A turn. Of errors in a row the first is logged; the next turn is made with other clients."""
         try:
             self.turn(seconds)
             self._failing = False

@@ -14,9 +14,10 @@ from msgspec import Struct
 from ...kernel.calls.limit_meter import SLOTS, Meter
 
 LEASE_SECONDS = 1.0
-"""For so long after its report a container may use what it holds."""
+"""A container may use what it holds for so long after its last report."""
 EXPIRY_SECONDS = 1.1
-"""After so long without a report of it what a container holds is nobody's: longer than a lease, since clocks differ."""
+"""After so long without a report a container counts as gone, and holds nothing any more. It is longer than a lease,
+since clocks differ."""
 QUIET_SECONDS = 0.5
 """After so long without any record the stream has stood still, or who reads it: the leader alone writes several times
 as often. Nobody was silent in that time."""
@@ -26,7 +27,7 @@ another."""
 _LONGEST_TURN = 60.0
 """Seconds after which another container is the first to have what it needs, at the latest."""
 _HALVINGS = 60
-"""So often the range is halved in which the level of equal shares is: to the last digit."""
+"""The level of equal shares is found by so many halvings of its range: to the last digit of a float."""
 
 
 class Holding(Struct, frozen=True):

@@ -42,7 +42,7 @@ def standbys_of(
 
 
 class _Interrupted(Exception):
-    """The copy is wanted by somebody else now."""
+    """Another thread waits for the copy: let it go."""
 
 
 class StandbyCopies:
@@ -121,7 +121,7 @@ class StandbyCopies:
             self._keep = self._wanted | here | mine if settled else None
 
     def release(self, task: str) -> TaskSetup | None:
-        """Give a copy out; None where there is none. Waits while the thread is at it, and lets it rest no longer."""
+        """Give a copy out; None where there is none. While the thread works on it, it is interrupted and waited for."""
         with self._free:
             self._await(task)
             self._retry_at.pop(task, None)
@@ -236,7 +236,7 @@ class StandbyCopies:
         self._wait(0.0)
 
     def _wait(self, seconds: float) -> None:
-        """Wait; no longer than until the copy is wanted by somebody else."""
+        """Wait so long, or until another thread waits for the copy."""
         with self._free:
             self._free.wait_for(self._is_interrupted, seconds)
             if self._is_interrupted():

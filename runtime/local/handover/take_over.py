@@ -16,7 +16,7 @@ from .owners import future_of, owned_by, owners_of
 
 
 def gone(container: int, assignment: Assignment, state: CoordinatorState) -> Gone:
-    """What others learn of a container that is gone: of the process that it has by the state, and of no later one."""
+    """The record that says that a container is gone. It names the process that the state knows, and no later one."""
     presence = state.presences.get(container)
     incarnation = "" if presence is None else presence.incarnation
     return Gone(container=container, generation=assignment.generation, run=assignment.run, incarnation=incarnation)

@@ -41,7 +41,7 @@ class _Meeting:
         return task.rests and all(reached[stream] >= offset for stream, offset in self._offsets.items())
 
     def end(self) -> None:
-        """Let the tasks go on as they are."""
+        """Give the merge up: the tasks go on as they are."""
         for task in self.tasks:
             task.queues.hold_at({})
             task.leave_to({})
@@ -91,7 +91,7 @@ class TaskMerges:
                 del self._meetings[task]
 
     def end(self) -> None:
-        """Let all tasks go on as they are."""
+        """Give all merges up: the tasks go on as they are."""
         for task in [*self._meetings]:
             self._end(task)
         self._again.clear()

@@ -109,7 +109,7 @@ class WarmUp:
         return self._drained()
 
     def _drained(self) -> list[Taken]:
-        """All that is in the queue. One thread alone takes from it, so none of that is gone before it is taken."""
+        """Empty the queue, and return what was in it. Only one thread takes from it, so nothing is lost in between."""
         return [self._taken.get() for _ in range(self._taken.qsize())]
 
     def close(self) -> None:

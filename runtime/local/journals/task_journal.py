@@ -130,7 +130,7 @@ class TaskJournal:
         self._writer.write(self.place, name, entry)
 
     def start(self, offsets: Mapping[StreamPartition, int], fired: Fired) -> int:
-        """The offset from which the journal has to be read by whoever goes on from a commit with these offsets. All
+        """The offset of the journal from which a task has to read it that goes on from a commit with these offsets. All
         panes that have fired are in that commit."""
         self._forget(offsets, fired)
         panes = any(isinstance(what, PaneName) for what, _ in self._entries.values())
@@ -139,7 +139,7 @@ class TaskJournal:
         return self._done[0].start if self._done else self._open.start
 
     def committed(self) -> None:
-        """A commit has flushed the journal: what is written from now on lies behind the end of then."""
+        """A commit has flushed the journal: entries from now on begin a new stretch, behind its present end."""
         end = self._writer.end(self.place)
         if end is not None and end > self._open.start:
             self._close(end)
@@ -198,6 +198,7 @@ def entries_between(system: System, place: StreamPartition, start: int, end: int
 def journal_starts(
     journals: Mapping[str, TaskJournal], setup: TaskSetup, offsets: Mapping[str, int], fired: Fired
 ) -> dict[str, int]:
-    """The offset from which each journal is needed by whoever goes on from a commit with these offsets of inputs."""
+    """The offset of each journal from which a task has to read it that goes on from a commit with these offsets of
+    inputs."""
     places = {place: offsets[name] for name, place in setup.places.items() if name in offsets}
     return {operator: journal.start(places, fired) for operator, journal in journals.items()}

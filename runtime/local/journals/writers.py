@@ -42,13 +42,14 @@ class JournalWriter(Protocol):
         ...
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Write what has gathered, as far as that is possible, and take no more entries."""
         ...
 
 
 class KnownEnds:
-    """Where partitions end. Of those that get no entries it is asked now and then, too: a task that keeps nothing for a
-    while would hold all back that tasks in other containers keep, to be read at each start and never trimmed."""
+    """The end offsets of partitions. Those of partitions that get no entries from here are asked for now and then, too:
+    else a task that keeps nothing for a while would name an old offset. What tasks in other containers keep behind it
+    would be read at each start, and never trimmed."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class KnownEnds:
         return self._ends.get(place)
 
     def learn(self, flushed: Collection[StreamPartition]) -> None:
-        """Learn where the partitions end whose entries are durable now, and perhaps others."""
+        """Ask for the ends of the partitions whose entries are durable now, and of others where that is due."""
         places = set(flushed)
         if self._clock() - self._asked >= IDLE_SECONDS:
             self._asked = self._clock()
