@@ -3,11 +3,11 @@
 The outputs and the changes of state of a message are gathered while its calls are in flight. When its last call has
 ended they are released together, or dropped together if one of the calls failed.
 
-A message whose calls have ended waits for those that came before it, where both have an effect at one place, so that an
-operator beside the calls sees messages in the order in which they came. A place is an output, or a key of an operator
-with state. Where messages may wait for other reasons than their order, calls that keep an order are places, too, so
-that one that waits is not overtaken by the next. Messages stand in the lines of their places from the moment they are
-fed, so that all lines have one order, and no two messages wait for each other."""
+A message whose calls have ended waits for those that came before it, where both have an effect on one target, so that
+an operator beside the calls sees messages in the order in which they came. A target is an output, or a key of an
+operator with state. Where messages may wait for other reasons than their order, calls that keep an order are targets,
+too, so that one that waits is not overtaken by the next. Messages stand in the lines of their targets as soon as they
+are fed, so that all lines have one order, and no two messages wait for each other."""
 
 from collections import deque
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class InFlightMessage:
 
 
 class Line(deque[InFlightMessage]):
-    """The messages in flight with an effect at one place, in the order they came."""
+    """The messages in flight with an effect on one target, in the order they came."""
 
 
 MOST_DONE = 1000
@@ -203,9 +203,9 @@ class InFlightTracker:
             self.close(message)
 
     def _line_up(self, message: InFlightMessage) -> None:
-        places, lines = set(map(_place, message.effects)).union(message.ordered), self._lines
-        if message.pending or not lines.keys().isdisjoint(places):
-            message.lines = tuple((place, lines.setdefault(place, Line())) for place in places)
+        targets, lines = set(map(_target, message.effects)).union(message.ordered), self._lines
+        if message.pending or not lines.keys().isdisjoint(targets):
+            message.lines = tuple((target, lines.setdefault(target, Line())) for target in targets)
             for _, line in message.lines:
                 line.append(message)
 
@@ -248,10 +248,10 @@ class InFlightTracker:
             if self.paused[0] and self._waits(landed):
                 continue
             self._land(landed)
-            for place, line in landed.lines:
+            for target, line in landed.lines:
                 line.popleft()
                 if not line:
-                    del self._lines[place]
+                    del self._lines[target]
                 elif not line[0].pending and _is_first(line[0]):
                     self.waiting -= 1
                     ready.append(line[0])
@@ -295,7 +295,7 @@ def _is_first(message: InFlightMessage) -> bool:
     return all(line[0] is message for _, line in message.lines)
 
 
-def _place(effect: Effect) -> Any:
+def _target(effect: Effect) -> Any:
     """Where messages have effects in the order they came: an output, or a key of an operator with state."""
     operator, _, arguments = effect
     return operator if len(arguments) == 1 else (operator, arguments[0])

@@ -121,7 +121,7 @@ def test_what_has_landed_behind_a_message_in_flight_is_counted_and_not_kept() ->
     assert (tracker.landed("in"), tracker.opened("in"), len(tracker)) == (3 * MOST_DONE + 1, 3 * MOST_DONE + 1, 0)
 
 
-def test_a_message_waits_for_those_before_it_that_have_an_effect_at_the_same_place() -> None:
+def test_a_message_waits_for_those_before_it_that_have_an_effect_on_the_same_target() -> None:
     stage = Stage()
     tracker = cells_of(stage)
     first, second, apart = (tracker.open(5, "in", ("in", number)) for number in range(3))
@@ -149,7 +149,7 @@ def test_messages_without_calls_wait_as_well() -> None:
     assert (stage.state, tracker.waiting) == (["b", "a", "a"], 0)
 
 
-def test_effects_behind_calls_have_no_place() -> None:
+def test_effects_behind_calls_have_no_target() -> None:
     stage = Stage()
     tracker = cells_of(stage)
     messages = [tracker.open(5, "in", ("in", number)) for number in range(2)]
