@@ -79,6 +79,7 @@ def _run(command: list[str], *, debug: bool) -> int:
         app(command, prog_name="fluvial")
     except FluvialError as error:
         return _print_error(error, debug=debug)
+    # A mistake of Fluvial's, unless a resource of the machine is exhausted: only a traceback helps whoever reports it.
     except Exception as error:
         if isinstance(error, OSError) and remedy_for(error) is not None:
             return _print_error(exhausted(error, "this command, or its standard output"), debug=debug)

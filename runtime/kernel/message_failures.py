@@ -54,6 +54,7 @@ class MessageFailures:
         """Call a function from asynchronous code: `check` raises its error."""
         try:
             act(*arguments)
+        # The event loop would only log it; the task raises it, and the run ends.
         except Exception as raised:
             self._error = self._error or raised
 

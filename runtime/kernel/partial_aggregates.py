@@ -238,6 +238,7 @@ class Combiner:
             data = self._checked(accumulator)
         except INTERRUPTIONS:
             raise
+        # Of the user's aggregate, whatever it raises.
         except BaseException:
             return [self._record(item, item.accumulator, item.data) for item in group]
         latest = max(item.timestamp for item in group)

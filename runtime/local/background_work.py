@@ -59,6 +59,7 @@ async def _in_thread(step: Callable[[], Any]) -> Any:
         result, error = None, None
         try:
             result = step()
+        # Raised where the result is awaited: in a thread nobody would see it.
         except BaseException as raised:
             error = raised
         with suppress(RuntimeError):  # the loop is closed: the result is not needed

@@ -156,7 +156,7 @@ def answer(fn: Callable[..., Any], call: bytes) -> bytes:
     try:
         result = fn(*args, **named)
     except BaseException as error:
-        with suppress(Exception):
+        with suppress(Exception):  # a class of the user's may refuse notes; its error counts all the same
             error.add_note("".join(["In its process:\n", *traceback.format_exception(error)]).rstrip())
         return _failure(error)
     try:

@@ -133,6 +133,7 @@ class CallJournal:
             call.results = [None if one is None else self._serde.decode(one) for one in _decode_results(data)]
         except SystemProblem:
             raise
+        # Of a Serde, whatever it raises: the results may be of an earlier version of the function.
         except Exception as error:
             text = f"%s: kept results are not of {self._serde.name} any more, and their calls are made again: %s"
             self._warn(text, error)

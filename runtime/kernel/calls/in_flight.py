@@ -278,6 +278,7 @@ class InFlightTracker:
                 apply(*arguments)
             except INTERRUPTIONS:
                 raise
+            # Of the user's code, or of a value that cannot be encoded: the message fails, with all of its effects.
             except BaseException as error:
                 for take_back in reversed(undo):
                     take_back()

@@ -64,6 +64,7 @@ class JoinedTables:
             self._tables[id].renew(key)
         except INTERRUPTIONS:
             raise
+        # Of the user's function that joins the rows: that of this key fails alone, by the policy of the pipeline.
         except BaseException as error:
             self._fail(id, key, None, 0, error)
 

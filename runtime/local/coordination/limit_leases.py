@@ -84,6 +84,7 @@ class LimitLeases:
         try:
             self.turn(seconds)
             self._failing = False
+        # A run goes on without it: calls wait, and no call goes beyond the limit.
         except Exception as error:
             if not self._failing:
                 _log.warning("limits of calls are not shared, and calls wait for them: %s", error)

@@ -75,6 +75,7 @@ class FailOverWatch:
         try:
             self.look()
             self._failing = False
+        # What keeps this container from looking after others is no reason to end its own tasks.
         except Exception as error:
             if not self._failing:
                 text = "container %d cannot look after the others, and tries again: %s"

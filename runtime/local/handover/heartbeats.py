@@ -160,6 +160,7 @@ class Heartbeats:
         try:
             self.turn(seconds)
             self._failing = False
+        # A run goes on without it: at worst others take its tasks over, and fence it.
         except Exception as error:
             if not self._failing:
                 text = "heartbeats of container %d fail, and are tried again: %s"

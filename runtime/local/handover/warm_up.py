@@ -127,6 +127,7 @@ class WarmUp:
                 self.turn()
         except _Stopped:
             pass
+        # Raised by `take`: in the thread nobody would see it.
         except BaseException as error:
             self._failure = error
         finally:

@@ -123,7 +123,7 @@ class ProducedJournal:
         closing.join(CLOSE_SECONDS)
 
     def _close(self) -> None:
-        with suppress(Exception):
+        with suppress(Exception):  # no commit waits for these entries; calls without one are made again
             self._producer.flush()
         self._producer.close()
 
@@ -170,7 +170,7 @@ class PublishedJournal:
 
     def close(self) -> None:
         """Publish what has gathered, if that can be done: a run may end with an error of a message."""
-        with suppress(Exception):
+        with suppress(Exception):  # no commit waits for these entries; calls without one are made again
             self.flush()
         self.drop()
 

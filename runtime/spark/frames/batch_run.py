@@ -163,6 +163,7 @@ def _ran(session: "SparkSession", stop: StopRequest, work: Callable[[], None], w
         begin_group(session, tag)
         try:
             work()
+        # Raised by the thread that waits for this one.
         except BaseException as error:
             errors.append(error)
 

@@ -84,6 +84,7 @@ class LevelProcessor(StatefulProcessor):
         task = self._task = self._task or self._begun(label)
         try:
             yield from task.process(self._buckets.of_label[label], inbox, _MapStateBlobs(self._state))
+        # It travels as rows, and the driver fails the batch: if it were raised, Spark would run the task again.
         except BaseException as error:
             self._task, self._failed = None, True
             task.__exit__(type(error), error, error.__traceback__)

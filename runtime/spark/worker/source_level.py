@@ -187,6 +187,7 @@ class _ForwardedPartition:
             times = self._times(messages)
         except INTERRUPTIONS:
             raise
+        # One message fails all of them: find out which, and let that fail alone.
         except BaseException:
             timed, times = self._one_by_one(messages)
         if timed is not None:

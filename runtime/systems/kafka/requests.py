@@ -150,7 +150,7 @@ def _hold(client: AdminClient, asked: Future[Any]) -> None:
     holds the reference, so that the end of this process neither waits for the answer nor closes the client."""
 
     def hold(_: AdminClient) -> None:
-        with suppress(Exception):
+        with suppress(Exception):  # whoever asked has seen its error, or waits no longer
             asked.result()
 
     if not asked.done():
