@@ -27,6 +27,9 @@ _CALLED = "a Pipeline, or a function without arguments that returns one"
 _OURS = tuple(str(Path(__file__).parents[1] / name) for name in ("dsl", "planner", "runtime"))
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
+_LATER = ("networkx", "prometheus_client")
+"""What plans and metrics load where they need it, as it takes long."""
+
 _loaded: dict[str, ModuleType] = {}
 
 
@@ -114,8 +117,9 @@ def _exists(place: str) -> bool:
 def _user_code(place: str, folder: Path) -> Iterator[None]:
     """Run code of the user, which may import modules from `folder`. A traceback of an error shows the user's lines
     alone."""
-    if hides_modules(str(folder)) or PathFinder.find_spec("networkx", [str(folder)]) is not None:
-        import_module("networkx")  # which plans may need; modules in `folder` must not replace it or what it imports
+    if hides_modules(str(folder)) or any(PathFinder.find_spec(name, [str(folder)]) for name in _LATER):
+        for name in _LATER:  # modules in `folder` must not replace them, or what they import
+            import_module(name)
     before = set(sys.modules)
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

@@ -8,12 +8,10 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 
 from ...dsl.errors import FluvialError, UsageError
 from ...dsl.validation import explain, require
@@ -21,11 +19,13 @@ from ...dsl.verb_calls import explained_call
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..report import OnProgress, Progress
-from .collector import ProgressCollector
 from .connections import TEXT, Answer, BoundedServer, Limits, serve_at
 from .endpoints import announced
 from .health import Health
 from .process_memory import ProcessMemory
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 LOOPBACK = "127.0.0.1"
 JSON = "application/json"
@@ -127,9 +127,8 @@ class Metrics:
         self._stall_timeout = Settings().stall_timeout.total_seconds()
         self._health = Health()
         self._latest: Progress | None = None
-        self._registry = CollectorRegistry()
+        self._registry = self._registered()
         self._memory = ProcessMemory(self._registry)
-        self._registry.register(ProgressCollector(lambda: self._latest))
         self._answers: Mapping[str, Callable[[str], Answer]] = {
             "/metrics": self._metrics,
             "/livez": self._livez,
@@ -140,6 +139,16 @@ class Metrics:
         self._tables: Tables | None = None
         self._reading_or_waiting = threading.BoundedSemaphore(MOST_READING)
         self._reads = threading.BoundedSemaphore(READERS)
+
+    def _registered(self) -> "CollectorRegistry":
+        """What is served of the run. The library takes a tenth of the start of a run to load, and few runs need it."""
+        from prometheus_client import CollectorRegistry  # noqa: PLC0415
+
+        from .collector import ProgressCollector  # noqa: PLC0415
+
+        registry = CollectorRegistry()
+        registry.register(ProgressCollector(lambda: self._latest))
+        return registry
 
     @property
     def url(self) -> str:
@@ -238,6 +247,8 @@ class Metrics:
             yield
 
     def _metrics(self, accept: str) -> Answer:
+        from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
+
         encode, content_type = choose_encoder(accept)
         return 200, content_type, encode(self._registry)
 

@@ -1,6 +1,9 @@
 """The memory that this process takes."""
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 MEMORY = "process_resident_memory_bytes"
 
@@ -8,8 +11,10 @@ MEMORY = "process_resident_memory_bytes"
 class ProcessMemory:
     """Reads how much memory this process takes."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, registry: "CollectorRegistry | None" = None) -> None:
         """With a `registry`, the figures of the process are served with it."""
+        from prometheus_client import CollectorRegistry, ProcessCollector  # noqa: PLC0415 - takes long to load
+
         self._process = ProcessCollector(registry=registry or CollectorRegistry())
 
     def resident(self) -> int | None:

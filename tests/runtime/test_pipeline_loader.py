@@ -110,13 +110,17 @@ def test_a_file_does_not_take_the_name_of_another_module(write: Write, stem: str
 
 
 @pytest.mark.parametrize("file", ["networkx.py", "statistics.py"])
-def test_a_file_takes_no_place_of_what_a_plan_needs(write: Write, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
-    """Also where the library is loaded later than the file: `statistics` stands for all that it imports itself."""
-    monkeypatch.delitem(sys.modules, "networkx", raising=False)
+def test_a_file_takes_no_place_of_what_plans_and_metrics_need(
+    write: Write, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    """Also where a library is loaded later than the file: `statistics` stands for all that it imports itself."""
+    for name in ("networkx", "prometheus_client"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     write("raise AssertionError", file)
     write(PIPELINE.format(name="words") + "pipeline = built()")
     load_pipeline("words_to_load.py")
     assert hasattr(sys.modules["networkx"], "MultiDiGraph")
+    assert hasattr(sys.modules["prometheus_client"], "CollectorRegistry")
 
 
 @pytest.mark.parametrize("target", ["nope.py", "nope.py:pipeline"])
