@@ -106,8 +106,8 @@ test-runtime:
 test-for-users:
 	$(PYTEST) -m "not spark and not hypothesis" $(FOR_USERS) 2>&1 | sed -u 's/^/for users | /'
 
-# What the systems keep, and the cases on them.
-SYSTEMS := tests/kafka tests/systems tests/conformance
+# What the systems keep, and the cases on them; and a file whose tests on Kafka would have a broker of their own elsewhere.
+SYSTEMS := tests/kafka tests/systems tests/conformance tests/local_engine/test_elasticity.py
 test-systems:
 	$(PYTEST) -m "not spark and not hypothesis" $(SYSTEMS) 2>&1 | sed -u 's/^/systems   | /'
 

@@ -186,7 +186,7 @@ def test_timestamps_are_after_1970_where_they_must_be(case: Case) -> None:
 
 @pytest.mark.parametrize("windows", ["counts", "triggers"])
 def test_cases_with_triggers_have_one_order_of_arrival_and_print_as_what_makes_them(windows: Windows) -> None:
-    @settings(SOME, max_examples=40)
+    @settings(SOME, max_examples=examples(40, least=15))
     @given(cases(windows=windows))
     def check(case: Case) -> None:
         assert case.description.mode == "late"
