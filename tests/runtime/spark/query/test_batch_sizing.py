@@ -95,7 +95,7 @@ def slow(number: int) -> int:
 @pytest.mark.timeout(300)
 def test_a_query_that_is_started_again_loses_and_repeats_nothing(tmp_path: Path, spark: "SparkSession") -> None:
     system = LogSystem(tmp_path / "log", fsync=False)
-    records: list[Record] = [(b"k%d" % (number % 3), b"1", number, ()) for number in range(1380)]
+    records: list[Record] = [(b"k%d" % (number % 3), b"1", number, ()) for number in range(1800)]
     write(system, {"in": [records]})
     pipeline = Pipeline("p")
     numbers = pipeline.stream("in", key=str, value=int).map(slow)
@@ -104,5 +104,5 @@ def test_a_query_that_is_started_again_loses_and_repeats_nothing(tmp_path: Path,
     settings = Settings(spark_buckets=2, spark_batch_records=250, spark_batch_duration=timedelta(milliseconds=250))
     report = run(pipeline, engine="spark", system=system, settings=settings, until="caught-up", spark=spark)
     written = sorted(value or b"" for _, value, _, _ in contents(system, "out"))
-    assert written == sorted(b"k%d %d" % (key, times) for key in range(3) for times in range(1, 461))
-    assert report.checkpoints > 1380 // 250 + 1, "the bound of a batch stayed as it was"
+    assert written == sorted(b"k%d %d" % (key, times) for key in range(3) for times in range(1, 601))
+    assert report.checkpoints > 1800 // 250 + 1, "the bound of a batch stayed as it was"
