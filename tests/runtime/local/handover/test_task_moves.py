@@ -411,7 +411,11 @@ def test_no_task_is_handed_over_to_a_process_that_has_come_in_place_of_the_one_t
 
 @GUARANTEES
 @pytest.mark.parametrize("containers", [1, 2, 3])
-@pytest.mark.parametrize("elasticity", [[2], [4], [4, 1], [2, 4, 2, 1]])
+@pytest.mark.parametrize(
+    "elasticity",
+    # The others go through these, too.
+    [pytest.param([2], marks=pytest.mark.long), pytest.param([4], marks=pytest.mark.long), [4, 1], [2, 4, 2, 1]],
+)
 def test_tasks_are_split_and_merged_with_their_state(
     system: ProducingSystem, elasticity: list[int], containers: int, guarantee: Guarantee
 ) -> None:
