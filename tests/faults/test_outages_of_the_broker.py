@@ -15,7 +15,7 @@ from kafka.broker_jars import lacking
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-MANY = 600
+MANY = 300
 LOAD = 30
 """Records of each partition that come between two deaths of a broker."""
 SLOW_TO_START = 180.0
