@@ -53,6 +53,20 @@ def test_standard_output_is_for_values_alone(fluvial: Fluvial) -> None:
     assert ended.err.startswith("letters on local: ")
 
 
+def test_no_terminal_obeys_a_value_on_standard_output(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "copy.py").write_text(
+        "from fluvial.dsl import Pipeline\n"
+        "pipeline = Pipeline('copied')\n"
+        "pipeline.stream('said', value=str).send_to('heard', value=str)\n"
+    )
+    (folder / "said.txt").write_text("\x9b2J\n")
+    words = ("run", "copy.py", "--input", "said=said.txt", "--quiet", "--output")
+    assert fluvial(*words, "heard=-").out == '"\\u009b2J"\n'
+    assert fluvial(*words, "heard=-", "--raw").out == "\x9b2J\n"
+    assert fluvial(*words, "heard=heard.jsonl").code == 0
+    assert (folder / "heard.jsonl").read_text() == '"\x9b2J"\n'
+
+
 def test_standard_input(fluvial: Fluvial, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b'{"text":"x","at":1}\n')))
     monkeypatch.setattr("sys.stdin", lines)

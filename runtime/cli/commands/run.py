@@ -20,7 +20,7 @@ from ....planner.type_inference import flows, written_flow
 from ...autosize.autosize_options import Autosize
 from ...containers.running_child import Starting
 from ...containers.start import MOST_RESTARTS, check_autosize, on_spark, refuse_on_cluster, run_containers
-from ...files import STANDARD, OutputProblem, ReadOptions, Render, json_of_bytes, json_of_type, open_output
+from ...files import STANDARD, OutputProblem, ReadOptions, Render, json_of_bytes, json_of_type, open_output, unobeyed
 from ...foreground_run import run
 from ...launch import EngineName, Until, check_containers, check_joining, refuse_impossible
 from ...metrics.http import Address, Metrics, serving
@@ -297,7 +297,8 @@ def _write(system: System, stream: str, before: list[int], path: str, pipeline: 
                     raise
                 except Exception as error:  # a Serde may be the user's, and raise anything
                     raise _undecodable(stream, batch.partition, offset, error) from error
-                file.write(line + b"\n")
+                # With --raw values are for another program, as they are; JSON means the same.
+                file.write((unobeyed(line) if path == STANDARD and not raw else line) + b"\n")
 
 
 def _undecodable(stream: str, partition: int, offset: int, error: Exception) -> OutputProblem:
