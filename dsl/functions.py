@@ -13,13 +13,17 @@ from .text import plural
 from .validation import explain, require
 
 _NOT_A_RESULT = "pass a function or a lambda, not its result"
+_REPLACEABLE = frozenset({"map", "filter", "flat_map", "map_messages"})
+"""The verbs in whose place async_flat_map can stand."""
+_CALLS_APART = "make the call by async_flat_map(fn, id=...), before or behind, and give a plain function here"
+_CALLS_IN_PLACE = "use async_flat_map(fn, id=...), whose function is asynchronous and returns a list of values"
 
 
 def function(what: str, fn: Any, *takes: str, many: bool = False) -> None:
     """Refuse what cannot be called with the arguments that `takes` names, an asynchronous function, and, unless it may
     give `many` values, a generator."""
     require(callable(fn), PipelineError, f"{what} got {fn!r}", "a function", _NOT_A_RESULT)
-    remedy = "use async_flat_map(fn, id=...), whose function is asynchronous and returns a list of values"
+    remedy = _CALLS_IN_PLACE if what in _REPLACEABLE else _CALLS_APART
     wrong = f"{what} got the asynchronous function {called_name(fn)}"
     require(not is_asynchronous(fn), PipelineError, wrong, "a plain function", remedy)
     wrong = f"{what} got the generator function {called_name(fn)}"

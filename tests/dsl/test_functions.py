@@ -85,6 +85,8 @@ class Plain:
 
 
 TO_WAIT = "async_flat_map(fn, id=...)"
+IN_PLACE = "use async_flat_map(fn, id=...), whose function"
+APART = "make the call by async_flat_map(fn, id=...), before or behind"
 FOR_MANY = "flat_map takes a function that gives several"
 WITH_ASYNC = "async def"
 
@@ -96,12 +98,12 @@ CASES: list[tuple[Any, str, str, str]] = [
     (lambda: anything().map(counted(call)), "map got the asynchronous function call", "a plain", TO_WAIT),
     (lambda: anything().map(later), "map got the asynchronous function later", "a plain function", TO_WAIT),
     (lambda: anything().map(asyncio.sleep), "map got the asynchronous function sleep", "a plain", TO_WAIT),
-    (lambda: anything().filter(call), "filter got the asynchronous function call", "a plain", TO_WAIT),
+    (lambda: anything().filter(call), "filter got the asynchronous function call", "a plain", IN_PLACE),
     (lambda: anything().split(len, call), "split got the asynchronous function call", "a plain", TO_WAIT),
     (lambda: anything().flat_map(many), "flat_map got the asynchronous function many", "a plain", TO_WAIT),
     (lambda: anything().flatMap(call), "flat_map got the asynchronous function call", "a plain", TO_WAIT),
     (lambda: keyed().map(call), "map got the asynchronous function call", "a plain", TO_WAIT),
-    (lambda: anything().partition_by(call, id="b", key_type=str), "partition_by got the asynchronous", "a pl", TO_WAIT),
+    (lambda: anything().partition_by(call, id="b", key_type=str), "partition_by got the asynchronous", "a pl", APART),
     (lambda: anything().send_to("out", key=call), "send_to: key got the asynchronous function", "a plain", TO_WAIT),
     (
         lambda: source("words", value=str, timestamp=call),
@@ -109,7 +111,7 @@ CASES: list[tuple[Any, str, str, str]] = [
         "a plain",
         TO_WAIT,
     ),
-    (lambda: language.total(call), "total got the asynchronous function call", "a plain", TO_WAIT),
+    (lambda: language.total(call), "total got the asynchronous function call", "a plain", APART),
     (lambda: language.reduce(call), "reduce got the asynchronous function call", "a plain", TO_WAIT),
     (lambda: language.maximum(call), "maximum got the asynchronous function call", "a plain", TO_WAIT),
     (lambda: language.aggregate(list, call), "aggregate: add got the asynchronous function", "a plain", TO_WAIT),
