@@ -1,14 +1,14 @@
 """Which results depend on where an end of input falls: those of pipelines that run to the end more than once."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+import networkx as nx
 
 from ..dsl import operators as ops
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from .kinds import PLANNER_KINDS
 from .plan import Plan
-from .stages import reaching
 
 DEPENDS = "results depend on how the input is cut into runs"
 """What is wrong where there are such operators."""
@@ -43,18 +43,16 @@ def end_dependences(plan: Plan) -> tuple[EndDependence, ...]:
     [('window minutes', 'it keeps state of what window counts emits at each end of input')]
     """
     pipeline = plan.pipeline
-    sources = {one.id: [*one.inputs] for one in pipeline.operators}
-    for one in pipeline.operators:
-        if one.fills is not None:
-            sources[one.fills].append(one.id)
-    reasons = ((operator, _reason(operator, pipeline, sources)) for operator in pipeline.operators)
+    graph = pipeline.graph
+    graph.add_edges_from((one.id, one.fills) for one in pipeline.operators if one.fills is not None)
+    reasons = ((operator, _reason(operator, pipeline, graph)) for operator in pipeline.operators)
     return tuple(EndDependence(operator.label, operator.origin, reason) for operator, reason in reasons if reason)
 
 
-def _reason(operator: ops.Operator, pipeline: Pipeline, sources: Mapping[str, Iterable[str]]) -> str:
+def _reason(operator: ops.Operator, pipeline: Pipeline, graph: "nx.MultiDiGraph[str]") -> str:
     kind = PLANNER_KINDS[operator]
     if (reason := kind.end_dependence(operator)) or kind.state is None:
         return reason
-    before = reaching(operator.id, sources)
+    before = nx.ancestors(graph, operator.id)
     firing = [one for one in pipeline.operators if one.id in before and PLANNER_KINDS[one].fires_at_end(one)]
     return f"it keeps state of what {firing[-1].label} emits at each end of input" if firing else ""

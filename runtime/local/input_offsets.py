@@ -5,6 +5,7 @@ from contextlib import ExitStack, closing
 from functools import cache
 from typing import cast
 
+import networkx as nx
 from msgspec import Struct, structs
 
 from ...dsl.errors import PlanError, UnsupportedError, UsageError
@@ -15,7 +16,6 @@ from ...planner.grouping import only_input
 from ...planner.growths import places_of
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ...planner.stages import reaching
 from ...planner.task_assignment import TaskId, tasks_in
 from ..preflight.input_streams import descriptions_of, recreated
 from ..preflight.state_compatibility import reset_command
@@ -234,12 +234,11 @@ def notes_on(plan: Plan, changes: Sequence[OffsetChange]) -> Iterator[str]:
     """What a user has to know of offsets that are set: which operators get messages twice, and which miss some."""
     pipeline = plan.pipeline
     keeping = {store.operator for store in plan.stores}
-    inputs = {operator.id: operator.inputs for operator in pipeline.operators}
     for stream in dict.fromkeys(change.stream for change in changes):
         mine = [change for change in changes if change.stream == stream]
-        sources = {source.id for source in pipeline.sources if source.stream == stream}
-        after = [operator for operator in pipeline.operators if sources & reaching(operator.id, inputs)]
-        states = [operator.label for operator in after if operator.id in keeping]
+        sources = [source.id for source in pipeline.sources if source.stream == stream]
+        after = set().union(*(nx.descendants(pipeline.graph, id) for id in sources)) if sources else set()
+        states = [operator.label for operator in pipeline.operators if operator.id in after & keeping]
         back: dict[int, int] = {}  # key buckets of a partition read the same messages
         for change in mine:
             back[change.partition] = max(back.get(change.partition, 0), (change.before or 0) - change.offset)

@@ -4,6 +4,8 @@ users read."""
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import networkx as nx
+
 from ...dsl.async_stream_task import AsyncStreamTask
 from ...dsl.operators.calls import limits_of
 from ...dsl.pooled_function import PooledFunction
@@ -11,9 +13,8 @@ from ...dsl.stream_task import StreamTask, hooks_of
 from ...planner.grouping import BY_STREAM_PARTITION
 from ...planner.journals import journals_of
 from ...planner.kinds import PLANNER_KINDS
-from ...planner.plan import Plan, PlannedStage
+from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ...planner.stages import reaching
 from ..systems.provisioning import bootstrap_streams, input_priorities
 
 
@@ -135,9 +136,9 @@ def _between_calls(plan: Plan, system: str) -> Iterable[str]:
         return []
     pipeline, found = plan.pipeline, list[str]()
     for stage in plan.stages:
+        graph = pipeline.graph.subgraph(stage.operators)
         calls = {id for id in stage.operators if pipeline.operator(id).async_call is not None}
-        sources = _sources(plan, stage)
-        ancestors = {id: reaching(id, sources) for id in stage.operators}
+        ancestors = {id: nx.ancestors(graph, id) for id in stage.operators}
         before_calls = {id for call in calls for id in ancestors[call]}
         between = [pipeline.operator(id) for id in stage.operators if id in before_calls and calls & ancestors[id]]
         found += [operator.label for operator in between if PLANNER_KINDS[operator].fires_at_end(operator)]
@@ -166,15 +167,10 @@ def _before_calls(plan: Plan) -> set[str]:
     """The operators with asynchronous calls behind them in their stage."""
     pipeline, found = plan.pipeline, set[str]()
     for stage in plan.stages:
+        graph = pipeline.graph.subgraph(stage.operators)
         calls = [id for id in stage.operators if pipeline.operator(id).async_call is not None]
-        found.update(id for call in calls for id in reaching(call, _sources(plan, stage)))
+        found.update(id for call in calls for id in nx.ancestors(graph, call))
     return found
-
-
-def _sources(plan: Plan, stage: PlannedStage) -> dict[str, list[str]]:
-    """The operators of a stage that each one of it is given messages by."""
-    within = {*stage.operators}
-    return {id: [one for one in plan.pipeline.operator(id).inputs if one in within] for id in stage.operators}
 
 
 def _journals(plan: Plan, _: str) -> Iterable[str]:
