@@ -93,7 +93,7 @@ def test_who_has_no_dead_letters_may_use_their_name() -> None:
 @pytest.mark.parametrize("write", [Pipeline, lambda id: source(Pipeline("p")).partition_by(str, id=id, key_type=str)])
 def test_an_id_has_a_length(write: Callable[[str], Any]) -> None:
     write("i" * LONGEST)
-    assert_explains(error_of(lambda: write("i" * (LONGEST + 1)), PipelineError), "id 'iii", None, "at most 200", "")
+    assert_explains(error_of(lambda: write("i" * (LONGEST + 1)), PipelineError), " 'iii", None, "at most 200", "")
 
 
 @given(st.integers(1, LONGEST), st.integers(1, LONGEST), st.integers(1, LONGEST), st.booleans())

@@ -26,6 +26,7 @@ class Query:
 
     def __init__(self, error: Exception | None) -> None:
         self.isActive = error is None
+        self.lastProgress = None
         self._error = error
 
     def exception(self) -> Exception | None:
