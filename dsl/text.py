@@ -16,6 +16,18 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
+def visible_error(error: BaseException) -> str:
+    r"""What an error says, as `visible` shows it. Its class may be the user's, and fail to say anything.
+
+    >>> print(visible_error(OSError("\x1b[2Jgone")))
+    \x1b[2Jgone
+    """
+    try:
+        return visible(str(error))
+    except Exception as raised:
+        return f"(its __str__ raises {type(raised).__name__})"
+
+
 def plural(number: int, what: str) -> str:
     """A number of things.
 

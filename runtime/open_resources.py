@@ -14,7 +14,7 @@ from ..dsl.operators import Operator
 from ..dsl.origin import Origin
 from ..dsl.pooled_function import PooledFunction
 from ..dsl.resource import Resource, can_call, opens_itself
-from ..dsl.text import visible
+from ..dsl.text import visible_error
 from ..dsl.validation import explain
 from ..planner.plan import Plan
 from .kernel.calls.cancellation import CLOSE_SECONDS, GRACE_SECONDS, RunWork, as_error, calls_ended
@@ -187,7 +187,7 @@ class OpenResources:
             except _TooLate:
                 _log.warning("%s is not closed in time: it is left behind", client)
             except Exception as error:
-                _log.warning("%s failed in closing: %s: %s", client, type(error).__name__, visible(str(error)))
+                _log.warning("%s failed in closing: %s: %s", client, type(error).__name__, visible_error(error))
 
 
 def _refused(opening: _Opening, error: Exception) -> SystemProblem:

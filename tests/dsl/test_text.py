@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.dsl import MessageError, UsageError
-from fluvial.dsl.text import visible
+from fluvial.dsl.text import visible, visible_error
 
 
 @given(st.text(st.characters(exclude_categories=[])))
@@ -27,3 +27,15 @@ def test_all_else_stays_as_it_is(text: str) -> None:
 def test_errors_show_what_they_quote() -> None:
     assert str(UsageError("field '\x1b]0;title\x07'\r\n  at you")) == "field '\\x1b]0;title\\x07'\\r\n  at you"
     assert str(MessageError("\x9b2J")) == "\\x9b2J"
+
+
+class MuteError(Exception):
+    """Fails to say anything."""
+
+    def __str__(self) -> str:
+        raise LookupError("no text")
+
+
+def test_an_error_that_fails_to_say_anything_is_shown_all_the_same() -> None:
+    assert visible_error(MuteError()) == "(its __str__ raises LookupError)"
+    assert visible_error(OSError("\x1b[2Jgone")) == "\\x1b[2Jgone"

@@ -11,7 +11,7 @@ import msgspec
 
 from ....dsl.errors import SystemProblem
 from ....dsl.serde import Serde
-from ....dsl.text import visible
+from ....dsl.text import visible_error
 from ....dsl.validation import explain
 from .call import Call
 from .in_flight import InFlightMessage
@@ -157,7 +157,7 @@ class CallJournal:
     def _warn(self, text: str, error: Exception) -> None:
         if text not in self._warned:
             self._warned.add(text)
-            _log.warning(text, self._label, visible(str(error)))
+            _log.warning(text, self._label, visible_error(error))
 
 
 class JournalledQueues(OrderedQueues):

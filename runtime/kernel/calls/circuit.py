@@ -6,7 +6,7 @@ import math
 from collections import deque
 
 from ....dsl.breaker import Breaker
-from ....dsl.text import visible
+from ....dsl.text import visible_error
 from ....planner.descriptions import duration
 from .cancellation import is_one_of
 
@@ -90,7 +90,7 @@ class Circuit:
         self.openings += 1
         text = "breaker %r: calls rest for %s after %d failures in a row, the last of them %s: %s"
         rest = duration(self.breaker.rest_ms)
-        _log.warning(text, self.name, rest, self._failures, type(error).__name__, visible(str(error)))
+        _log.warning(text, self.name, rest, self._failures, type(error).__name__, visible_error(error))
         self._set_timer()
 
     def _set_timer(self) -> None:

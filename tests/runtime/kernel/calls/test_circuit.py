@@ -77,16 +77,33 @@ def test_repeats_wait_too_and_it_costs_no_timeout() -> None:
         assert _answers(driver) == [1]
 
 
-def test_no_terminal_obeys_the_error_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
+class WordlessError(Exception):
+    """Fails to say anything."""
+
+    def __str__(self) -> str:
+        raise LookupError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError("\x1b[2Jgone"), "OSError: \\x1b[2Jgone"),
+        (WordlessError(), "WordlessError: (its __str__ raises LookupError)"),
+    ],
+)
+def test_what_makes_calls_rest_is_told_and_no_terminal_obeys_it(
+    caplog: pytest.LogCaptureFixture, error: Exception, told: str
+) -> None:
     async def ask(_: int) -> list[int]:
-        raise OSError("\x1b[2Jgone")
+        raise error
 
     pipeline = Pipeline("broken", on_error=dead_letter())
     breaker = Breaker("service", failures=1, rest=MINUTE)
     pipeline.stream("numbers", value=int).async_flat_map(ask, id="ask", breaker=breaker).send_to("answers", value=int)
     with PipelineDriver(pipeline) as driver:
         driver.send("numbers", 1)
-    assert caplog.messages[0].endswith("the last of them OSError: \\x1b[2Jgone")
+        assert len(driver.dead_letters) == 1
+    assert caplog.messages[0].endswith(f"the last of them {told}")
 
 
 def test_other_errors_and_results_end_the_row() -> None:
