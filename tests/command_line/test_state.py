@@ -56,6 +56,17 @@ from fluvial.dsl import Pipeline, msgpack
 pipeline = Pipeline("levels-kept")
 pipeline.table("levels", key=str, value=msgpack(dict[str, float | None])).changes().send_to("changes-of-levels")
 """
+FAR = """
+from fluvial.dsl import Pipeline, Serde, SystemProblem
+
+
+def out_of_reach(_: object) -> bytes:
+    raise SystemProblem("the registry is out of reach")
+
+
+pipeline = Pipeline("far")
+pipeline.table("towns", key=Serde("far", str, out_of_reach, bytes.decode), value=str).changes().send_to("changed")
+"""
 CUSTOMERS = [{"id": "c1", "name": "Ada", "town": "London"}, {"id": "c2", "name": "Bob", "town": "Rome"}]
 
 
@@ -167,6 +178,13 @@ def test_what_cannot_be_read_says_why(orders: Fluvial, words: tuple[str, ...], c
     ended = orders("state", *words)
     assert (ended.code, ended.out) == (code, "")
     assert wrong in ended.err
+
+
+def test_a_key_whose_serde_is_out_of_reach_is_not_told_as_a_wrong_one(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "far.py").write_text(FAR)
+    ended = fluvial("state", "get", "far.py", "towns", "rome")
+    assert (ended.code, ended.out) == (4, "")
+    assert ended.err.startswith("the registry is out of reach")
 
 
 def test_of_several_containers_the_latest_store_of_a_task_counts(

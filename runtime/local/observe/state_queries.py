@@ -99,6 +99,8 @@ def _key(flow: Flow, text: str) -> tuple[Any, bytes]:
         if type_ not in (str, bytes):
             key = msgspec.json.decode(key, type=type_)
         return key, (flow.key.encode(key) if isinstance(flow.key, Serde) else encode_key(key)) or b""
+    except SystemProblem:  # such as a schema registry that is out of reach
+        raise
     except Exception as error:  # a Serde may be the user's, and raise anything
         wrong = f"KEY {text!r} is no {type_name(type_)}: {error}"
         raise UsageError(explain(wrong, f"a key of type {type_name(type_)}")) from None
