@@ -70,7 +70,7 @@ USUAL = [
     ("_remove_stores", 0, "after"),
 ]
 """A point of each kind: amid tasks, amid the state of one, between that of two, and around the commit. Others are at
-length, and random ones in `tests/properties/test_rescales.py`."""
+length; `tests/properties/test_rescales.py` has deaths of the runs around it, at random."""
 POINTS = [
     pytest.param(elasticity, *point, marks=[] if point in USUAL else [pytest.mark.long])
     for elasticity in [(1, 4), (4, 1), (2, 4)]
