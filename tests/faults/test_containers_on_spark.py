@@ -172,8 +172,8 @@ def test_containers_without_a_core_are_told_of_and_end_the_run(yard: Yard, worke
     (yard.folder / "fluvial.toml").write_text('[settings]\nstall_timeout = "90s"\n')
     with yard.running("sessions", *on(workers, 4, spark_cores_max="3")) as run:
         said = ended(run, 6)
-    assert re.search(r"of 4 containers waits? for a core, \d\d s so far; the run ends after 90 s", said)
-    assert re.search(r"1 of 4 containers waits for a core, for \d\d s; the run ends", said)
+    assert re.search(r"of 4 containers waits? for a core, \d+ s so far; the run ends after 90 s", said)
+    assert re.search(r"1 of 4 containers waits for a core, for \d+ s; the run ends", said)
     assert "a core for each container; Spark has room for 3 tasks at a time, and runs 3" in said
     finish(yard, workers)
 
