@@ -22,6 +22,7 @@ def orders(file: Path, number: int) -> Path:
     return file
 
 
+# For Spark tests/runtime/spark/worker/test_stage_feeder.py has calls in flight together each time.
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_orders_are_enriched_in_order_and_many_at_once(
     run_apart: Callable[..., str],

@@ -43,6 +43,24 @@ def test_all_outputs_are_there_once_it_is_fed(pipeline: Pipeline) -> None:
     assert [value for _, value, _, _ in outputs] == [b"6", b"3", b"2"]
 
 
+def test_calls_of_a_batch_are_in_flight_together() -> None:
+    together = asyncio.Barrier(len(RECORDS))
+
+    async def met(value: int) -> list[int]:
+        async with asyncio.timeout(60):
+            await together.wait()
+        return [value]
+
+    pipeline = Pipeline("p")
+    numbers = pipeline.stream("in", value=int)
+    numbers.async_flat_map(met, id="call", max_in_flight=len(RECORDS)).send_to("out", value=int)
+    task = task_of(pipeline)
+    with StageFeeder() as feeder:
+        feeder.feed(task, "in", 0, range(3), RECORDS)
+        (outputs,) = dict(task.drain_outputs()).values()
+    assert sorted(value or b"" for _, value, _, _ in outputs) == [b"1", b"2", b"3"]
+
+
 def test_a_call_that_fails_fails_the_task() -> None:
     task = task_of(calling())
     with StageFeeder() as feeder, pytest.raises(MessageError, match="ZeroDivisionError"):
