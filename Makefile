@@ -68,7 +68,7 @@ bytecode: setup
 test: setup bytecode broker-jars spark-jars ## run the tests but for faults and the conformance cases on Spark; few examples of each property
 	$(MAKE) --no-print-directory --jobs 5 --keep-going $(LANES) EXAMPLES=--quick
 
-test-all: setup bytecode broker-jars spark-jars ## run every test that takes no minutes, seven lanes at a time
+test-all: setup bytecode broker-jars spark-jars ## run all tests but those marked long, seven lanes at a time
 	$(MAKE) --no-print-directory --jobs 7 --keep-going $(ALL_LANES)
 
 # To read all tests takes as long as a minute of them, so a lane reads those files alone that may hold what it runs.
