@@ -50,6 +50,7 @@ def test_sessions_of_made_traffic_are_those_of_the_oracle(
     assert set((tmp_path / "letters").read_text().splitlines()) == {traffic.GARBLED}
 
 
+# On Spark tests/conformance has dead letters each time.
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_malformed_lines_are_dead_letters_with_reason_and_position(
     run: Callable[..., str], capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path

@@ -131,7 +131,7 @@ def test_a_file_outside_the_repository_is_checked_in_the_environment_of_make_set
     assert CHECKERS[checker](Path(sys.executable), misuse) == wanted(misuse, checker)
 
 
-@pytest.mark.long
+@pytest.mark.long  # of the tests above alone
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_these_tests_would_notice_a_getattr_that_checkers_see(
     wheel: Path, tmp_path: Path, misuse: Path, checker: str
