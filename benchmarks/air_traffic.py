@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from statistics import median, quantiles
@@ -33,6 +33,7 @@ from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import open_system, run
 from fluvial.runtime.systems import System
+from fluvial.runtime.systems.contract import Producer, StreamPartition
 from fluvial.runtime.systems.partitioner import partition_for
 
 EVENTS = 50_000
@@ -113,10 +114,15 @@ def fill(system: System, made: dict[str, list[dict[str, Any]]], partitions: int 
             key = f"{one['member']}".encode()
             parts[partition_for(key, partitions)].append((key, msgspec.json.encode(one), 0, ()))
         with closing(system.producer()) as producer:
-            writing = producer.begin()
-            for number, records in enumerate(parts):
-                writing.append(name, number, records)
-            writing.commit()
+            write(producer, {(name, number): records for number, records in enumerate(parts)})
+
+
+def write(producer: Producer, made: Mapping[StreamPartition, list[Record]]) -> None:
+    """Write the records of each partition, in one transaction."""
+    writing = producer.begin()
+    for (stream, partition), records in made.items():
+        writing.append(stream, partition, records)
+    writing.commit()
 
 
 # By hand.
@@ -221,19 +227,21 @@ def let_timers_wait(url: str, timers: int, settings: Settings) -> None:
 def feed(system: System, rate: float, seconds: float) -> int:
     """Write so many events a second, for so long; returns how many. The id of an urgent one is when it was written."""
     began, number = time.time(), 0
-    while (now := time.time()) < began + seconds:
-        made: dict[str, list[dict[str, Any]]] = {"urgent": [], "events": []}
-        for one in range(number, due := int(rate * (now - began))):
-            urgent = one % URGENT_EACH == 0
-            event: dict[str, Any] = {
-                "id": f"{now + one * 1e-9:.9f}" if urgent else f"e{began}-{one}",
-                "member": f"m{one % 5000}",
-            }
-            event |= {"kind": NAMES[one % 5], "item": f"i{one}", "at": int(now * 1000), "urgent": urgent}
-            made["urgent" if urgent else "events"].append(event)
-        number = due
-        fill(system, {name: events for name, events in made.items() if events})
-        time.sleep(0.01)
+    with closing(system.producer()) as producer:
+        while (now := time.time()) < began + seconds:
+            made: dict[StreamPartition, list[Record]] = defaultdict(list)
+            for one in range(number, due := int(rate * (now - began))):
+                urgent = one % URGENT_EACH == 0
+                event: dict[str, Any] = {
+                    "id": f"{now + one * 1e-9:.9f}" if urgent else f"e{began}-{one}",
+                    "member": f"m{one % 5000}",
+                }
+                event |= {"kind": NAMES[one % 5], "item": f"i{one}", "at": int(now * 1000), "urgent": urgent}
+                key = event["member"].encode()
+                made["urgent" if urgent else "events", 0].append((key, msgspec.json.encode(event), 0, ()))
+            number = due
+            write(producer, made)
+            time.sleep(0.01)
     return number
 
 
