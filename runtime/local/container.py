@@ -8,6 +8,7 @@ from functools import partial
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..preflight.input_streams import InputStreamMonitor
+from ..process.clock import ClockCheck
 from ..process.machine import THIS_MACHINE, Machine
 from ..report import Report
 from ..systems.contract import Consumer, RecordBatch, StreamPartition
@@ -24,6 +25,7 @@ from .open_tasks import ordered
 from .slices import SLICE, SLICE_SECONDS, Slice
 from .stall_check import StallCheck
 from .task import LocalTask
+from .task_clocks import TaskClocks
 from .task_votes import TaskVotes
 
 IDLE_SECONDS = 0.005
@@ -67,7 +69,7 @@ class Container:
         self._ends = ends
         self._stop = stop
         self._reporter = reporter
-        self._clock, self._wall, self._sleep = machine.clock, machine.wall, machine.sleep
+        self._clock, self._sleep = machine.clock, machine.sleep
         self._guard = guard
         self._moves = moves
         self._inputs = inputs
@@ -78,6 +80,7 @@ class Container:
             guard if others else None, None if ends is None else stall_seconds, machine.clock
         )
         self._stall = StallCheck(plan, stall_seconds, machine.clock, self._wait_reporter, reporter, others=others)
+        self._clocks = TaskClocks(machine.wall, ClockCheck(), lambda task: self._stall.unread(task, ends))
         self._interval = settings.interval(seen_early=commits.early and not commits.together).total_seconds()
         self._started = self._fed_at = self._worked_at = machine.clock()
         self._next_commit: dict[str, float] = {}
@@ -94,7 +97,7 @@ class Container:
         """Run these tasks from now on."""
         self._tasks = tasks
         self._reading = ContainerInputs(tasks, self._clock, self._counts)
-        self._clocked = [task for task in tasks if task.program.clocked]
+        self._clocks.set_tasks(tasks)
         self._asynchronous = any(task.program.asynchronous for task in tasks)
         due = self._clock() + self._interval
         self._next_commit = {task.name: self._next_commit.get(task.name, due) for task in tasks}
@@ -174,7 +177,8 @@ class Container:
     def _turn(self, patience: float) -> Steps[bool]:
         fed = self._read(patience)
         moved = bool(fed)
-        self._set_clocks()
+        if not self.shut_down:
+            self._clocks.advance(self._draining)
         left_at = self._clock()
         for task in self._tasks:
             if self.shut_down:
@@ -203,14 +207,6 @@ class Container:
             task.busy_seconds += (took := self._clock() - began)
             own.took(task.queues.processed - processed, took)
         return moved
-
-    def _set_clocks(self) -> None:
-        """Set the clock of each task, except of tasks that drain for a commit: no timer may fire in them."""
-        if self._clocked and not self.shut_down:
-            now = self._wall()
-            for task in self._clocked:
-                if task.name not in self._draining:
-                    task.set_clock(now, self._stall.unread(task, self._ends) if task.program.may_idle else None)
 
     def _trim(self, *, last: bool = False) -> None:
         """Trim the intermediate streams up to the offsets that no task reads again."""

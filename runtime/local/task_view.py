@@ -72,6 +72,11 @@ class TaskView:
         """Whether a firing waits for room, or for a commit."""
         return self._work.paused
 
+    @property
+    def processing_time(self) -> int:
+        """The processing time that the task has reached, in ms since epoch: it never goes back."""
+        return self._work.watermarks.clock
+
     def watermark_of(self, operator: str) -> int | None:
         """The watermark in front of an operator, in ms since epoch, as messages have reported it; None if the operator
         is in another stage."""

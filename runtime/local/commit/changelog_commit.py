@@ -15,6 +15,7 @@ from ....planner.settings import Settings
 from ....planner.stream_names import checkpoints as checkpoints_of
 from ....planner.task_assignment import TaskId
 from ...kernel.state_backend import Change
+from ...process.machine import THIS_MACHINE, Machine
 from ...state.contract import TaskStore
 from ...systems.contract import ProducingSystem, RecordProducer, StreamPartition
 from ..background_work import Steps
@@ -91,8 +92,7 @@ class ChangelogCommit:
         *,
         outputs: RecordProducer | None = None,
         on_restore: OnRestore = ignore_restore,
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
+        machine: Machine = THIS_MACHINE,
         group_offsets: bool = True,
         journal: ProducedJournal | None = None,
     ) -> None:
@@ -106,7 +106,7 @@ class ChangelogCommit:
         self._system = system
         self._admin = system.admin()
         self._producer = producer
-        self._restorer = StoreRestorer(system, on_restore, clock, sleep)
+        self._restorer = StoreRestorer(system, on_restore, machine)
         self._read_offsets: dict[StreamPartition, dict[str, int]] = {}
         self._group_offsets = group_offsets
         if self.together:

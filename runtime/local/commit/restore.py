@@ -1,6 +1,5 @@
 """Restores the stores of tasks from their changelogs, up to the commits of their checkpoints."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace as replace_range
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 from ....dsl.errors import SystemProblem
 from ....dsl.validation import explain
 from ...kernel.state_backend import Change
+from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
 from ..checkpoints.checkpoint import Checkpoint, decode, encode, is_ahead
 from ..stores.store_keys import CHECKPOINT, META
@@ -21,6 +21,8 @@ from .changelog import ChangelogOffsets, ChangelogRange, replay
 _ORIGIN, _USED = b"origin", b"used"
 STALE_MS = 5 * 24 * 3600 * 1000
 """A store that was not used for that long is rebuilt. Changelogs keep deletions for 7 days."""
+AHEAD_MS = 24 * 3600 * 1000
+"""A store that was used later than that from now is rebuilt too. With STALE_MS it is less than those 7 days."""
 
 SHARED_SECONDS = 60.0
 """How long a start waits for transactions of other containers that are open on its changelogs."""
@@ -46,8 +48,7 @@ class StoreRestorer:
         self,
         system: ProducingSystem,
         on_restore: OnRestore = ignore_restore,
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
+        machine: Machine = THIS_MACHINE,
         *,
         live: bool = False,
         rests: float = 0.0,
@@ -57,7 +58,8 @@ class StoreRestorer:
         self._system = system
         self._admin = system.admin()
         self._on_restore = on_restore
-        self._clock, self._sleep, self._live, self._rests = clock, sleep, live, rests
+        self._clock, self._wall, self._sleep = machine.clock, machine.wall, machine.sleep
+        self._live, self._rests = live, rests
 
     def restore(
         self, setups: Sequence[TaskSetup], checkpoints: Mapping[str, Checkpoint]
@@ -96,7 +98,7 @@ class StoreRestorer:
 
     def now(self) -> int:
         """The time, in ms since epoch."""
-        return int(self._clock() * 1000)
+        return self._wall()
 
     def _wait_for_shared(
         self,
@@ -130,7 +132,8 @@ class StoreRestorer:
     def _is_fresh(self, setup: TaskSetup) -> bool:
         """Whether the changelogs still hold every deletion since the store was last used."""
         used = setup.store.get(META, _USED)
-        return used is not None and self.now() - int(used) < STALE_MS
+        # A time far ahead is of a clock that was wrong: how old the store is nobody knows.
+        return used is not None and -AHEAD_MS < self.now() - int(used) < STALE_MS
 
     def _replay(self, ranges: Sequence[ChangelogRange]) -> None:
         left = sum(span.end - span.start for span in ranges)

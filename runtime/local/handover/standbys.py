@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from threading import Condition, Event, Thread
 
 from ...process.machine import THIS_MACHINE, Machine
@@ -81,7 +82,7 @@ class StandbyCopies:
         self._retry_at: dict[str, float] = {}
         """The tasks whose copies have failed, and when they are tried again."""
         self._restorer = StoreRestorer(
-            system, self._on_restore, lambda: machine.wall() / 1000, self._wait, live=True, rests=RESTS
+            system, self._on_restore, replace(THIS_MACHINE, wall=machine.wall, sleep=self._wait), live=True, rests=RESTS
         )
         self._follower: CheckpointFollower | None = None
         self._thread = Thread(target=self._run, name="fluvial-standbys", daemon=True)

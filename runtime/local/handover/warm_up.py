@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from queue import SimpleQueue
@@ -89,9 +90,8 @@ class WarmUp:
         self._wanted: frozenset[str] = frozenset()
         self._last_took = float("inf")
         self._next_pass = self._next_warning = 0.0
-        restorer = partial(
-            StoreRestorer, system, self._on_restore, lambda: machine.wall() / 1000, self._wait, live=True
-        )
+        resting = replace(THIS_MACHINE, wall=machine.wall, sleep=self._wait)
+        restorer = partial(StoreRestorer, system, self._on_restore, resting, live=True)
         self._restorer, self._resting_restorer = restorer(), restorer(rests=RESTS)
         self._follower: CheckpointFollower | None = None
         self._stop = Event()

@@ -6,7 +6,6 @@ after each batch beside Spark's checkpoint. A batch that Spark runs again has th
 rows.
 """
 
-import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain
 from typing import Protocol
@@ -17,6 +16,7 @@ from ....dsl.operators import Source
 from ....planner.plan import Plan
 from ...kernel.time.bounds import END, LATEST, START
 from ...kernel.time.idle_sources import newly_idle
+from ...process.clock import ClockCheck
 from ...systems.provisioning import bootstrap_streams
 from ..batch_report import BatchReport, Due
 from ..batch_times import BatchTimes, StreamTime
@@ -25,14 +25,6 @@ from .stage_times import StageTimes
 
 STEP_MS = 1000
 """The processing time advances in steps of so many ms."""
-
-SET_BACK_MS = 60_000
-"""By how much the clock is behind the processing time where a run says so."""
-_SET_BACK = (
-    "this machine's clock is %d s behind the processing time of the batches before: windows and timers in processing "
-    "time wait until it has come there. Correct the clock if it is wrong"
-)
-_log = logging.getLogger(__name__)
 
 _AT_ONCE: Due = (START, END)
 
@@ -121,7 +113,7 @@ class QueryTimes:
                 of_stream.update({one: max(since, now) for one, since in of_stream.items()})
         # Whatever the plan of this run has changed, a bucket finds it when it runs.
         record.buckets = {level: dict.fromkeys(of_level, _AT_ONCE) for level, of_level in record.buckets.items()}
-        self._warned = False
+        self._clock_check = ClockCheck()
         self._run_at: dict[tuple[int, int], int] = {}
         self._moves = 0
         self._last: tuple[dict[str, StreamTime], int] = ({}, START)
@@ -159,7 +151,7 @@ class QueryTimes:
         clock = START
         if self._clocked:
             clock = max(self._now(), record.times.clock if record.times else START)
-            self._warn_of_wait(clock)
+            self._clock_check.check(self._now(), clock)
             self._mark_idle(clock)
         after = self._advance(clock)
         due: dict[int, list[int]] = {}
@@ -169,13 +161,6 @@ class QueryTimes:
         if self._clocked or not self._direct.issuperset(after):
             self._save(record)  # neither this time of the clock comes again, nor what was due
         return record.times
-
-    def _warn_of_wait(self, clock: int) -> None:
-        """Say once that nothing comes due by the clock, for it shows less than it did before."""
-        behind = clock - self._now()
-        if behind >= SET_BACK_MS and not self._warned:
-            self._warned = True
-            _log.warning(_SET_BACK, behind // 1000)
 
     def _before(self, after: Mapping[str, StreamTime], due: Collection[int]) -> dict[str, StreamTime]:
         """The watermarks at which the messages of a batch are judged. Behind a level that is about to fire, they are

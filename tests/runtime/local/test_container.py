@@ -312,6 +312,23 @@ def test_no_timer_rings_while_a_commit_waits_for_calls(stack: ExitStack) -> None
     asyncio.run(main())
 
 
+def test_a_clock_that_was_set_back_is_warned_of(stack: ExitStack, caplog: pytest.LogCaptureFixture) -> None:
+    """Timers wait until it has come there again, also behind a restart; without them nobody has to know."""
+    clocked, plain = Pipeline("clocked"), Pipeline("plain")
+    clocked.stream("in", key=str, value=str).process(Alarm(), id="alarm").send_to("out")
+    plain.stream("in", key=str, value=str).send_to("out")
+    for pipeline in (clocked, plain):
+        system = MemorySystem()
+        write(system, {"in": [[(b"k", b"a", 1, ())]]})
+        run = local_run(pipeline, system, stack)
+        for now in (10_000, 9_941, 9_940, 1_000):
+            run.clock.now = now
+            run.container.turn()
+    assert [message.partition(":")[0] for message in caplog.messages] == [
+        "this machine's clock is 60 s behind the processing time that was reached before"
+    ]
+
+
 class Together:
     """Commits that contain all tasks of a container. `sizes` says of how many tasks each was."""
 

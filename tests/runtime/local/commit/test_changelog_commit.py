@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace as with_fields
+from itertools import count
 from threading import Event
 from unittest.mock import patch
 
@@ -20,9 +22,10 @@ from fluvial.runtime.local.checkpoints import checkpoint as checkpoints
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
 from fluvial.runtime.local.commit.changelog_commit import ChangelogCommit, await_checkpoints
 from fluvial.runtime.local.commit.contract import TaskCommit
-from fluvial.runtime.local.commit.restore import STALE_MS
+from fluvial.runtime.local.commit.restore import AHEAD_MS, STALE_MS, StoreRestorer
 from fluvial.runtime.local.stores.store_keys import CHECKPOINT, META
 from fluvial.runtime.local.task_setup import TaskSetup
+from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.state import MemoryStore
 
 PATIENCE = 10.0
@@ -46,7 +49,8 @@ def system() -> ProducingSystem:
 
 def commits_of(system: ProducingSystem, *, exactly_once: bool = False, seconds: float = NOW) -> ChangelogCommit:
     outputs = None if exactly_once else system.record_producer()
-    return ChangelogCommit("p", system, system.record_producer("p"), outputs=outputs, clock=lambda: seconds)
+    machine = with_fields(THIS_MACHINE, wall=lambda: round(1000 * seconds))
+    return ChangelogCommit("p", system, system.record_producer("p"), outputs=outputs, machine=machine)
 
 
 def resumed(
@@ -104,6 +108,35 @@ def test_a_store_that_was_not_used_for_long_is_built_anew(system: ProducingSyste
     left(store, (b"count\0", b"k9", b"9"))
     resumed(system, store, at(3), seconds=NOW + STALE_MS / 1000)
     assert state(store) == {b"k2": b"2"}
+
+
+@pytest.mark.parametrize(("back", "kept"), [(AHEAD_MS - 1, True), (AHEAD_MS, False)])
+def test_a_store_of_a_time_far_ahead_is_built_anew(system: ProducingSystem, back: int, kept: bool) -> None:
+    """The clock was wrong: the changelog may have forgotten deletions that the store lacks."""
+    store = MemoryStore()
+    resumed(system, store, at(2))
+    left(store, (b"count\0", b"k9", b"9"))
+    resumed(system, store, at(3), seconds=NOW - back / 1000)
+    assert state(store) == {b"k2": b"2"} | ({b"k9": b"9"} if kept else {})
+
+
+def test_the_wait_for_other_transactions_does_not_heed_the_time_of_day(system: ProducingSystem) -> None:
+    """A clock that is set ahead meanwhile would end it: the changelog would seem to lack what the checkpoint needs."""
+    seconds, days, pauses = count(), count(step=24 * 3600_000), list[float]()
+    admin = system.admin()
+
+    def pause(length: float) -> None:
+        pauses.append(length)
+        if len(pauses) == 3:
+            writing = system.producer().begin()
+            writing.append(LOG, 0, [(b"k4", b"4", 0, ())])
+            writing.commit()
+
+    machine = with_fields(THIS_MACHINE, clock=lambda: next(seconds), wall=lambda: next(days), sleep=pause)
+    end = admin.ends(LOG)[0]
+    setup = TaskSetup("in/0", "in", 0, MemoryStore(), changelogs={"count": LOG})
+    StoreRestorer(system, machine=machine, live=True).restore([setup], {"in/0": at(end + 1)})
+    assert len(pauses) == 3
 
 
 def test_the_store_of_a_changelog_that_was_made_anew_is_of_no_use(system: ProducingSystem) -> None:

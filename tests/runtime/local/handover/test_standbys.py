@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import count as counter
 
 import pytest
@@ -19,6 +20,7 @@ from fluvial.runtime.local.coordination.assignments import Assignment
 from fluvial.runtime.local.handover import standbys
 from fluvial.runtime.local.handover.standbys import StandbyCopies, standbys_of
 from fluvial.runtime.local.task_setup import TaskSetup
+from fluvial.runtime.process.machine import THIS_MACHINE
 
 KEYS = [f"k{number}".encode() for number in range(12)]
 PARTITIONS = 4
@@ -144,7 +146,8 @@ def test_a_restore_that_nobody_waits_for_rests_as_long_as_it_works(live: LiveCon
     for often in (0.0, 2.0):
         setup = moves._opener.prepare(task)
         setup.store.clear()
-        restorer = StoreRestorer(live.system, clock=lambda: next(seconds), sleep=rests.append, live=True, rests=often)
+        machine = replace(THIS_MACHINE, clock=lambda: next(seconds), sleep=rests.append)
+        restorer = StoreRestorer(live.system, machine=machine, live=True, rests=often)
         restorer.restore([setup], checkpoints_in(live.system, "p"))
         assert bool(rests) == bool(often)
     assert all(rest == 2.0 for rest in rests)

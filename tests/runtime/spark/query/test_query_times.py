@@ -171,7 +171,7 @@ def test_processing_time_goes_by_whole_seconds_and_never_back() -> None:
     assert driver.times.begin(1).clock == 1_001_000
 
 
-def test_a_clock_that_was_set_back_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_clock_that_was_set_back_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     """Whoever waits for a window would see nothing, and no reason."""
     driver = Driver(windows_of_windows(timedelta(seconds=10)))
     driver.times.begin(0)
@@ -185,8 +185,8 @@ def test_a_clock_that_was_set_back_is_told_once(caplog: pytest.LogCaptureFixture
     for batch in (2, 3):
         driver.times.begin(batch)
         driver.times.finish(batch, report(1))
-    (told,) = caplog.messages
-    assert told.startswith("this machine's clock is 3600 s behind")
+    (warning,) = caplog.messages
+    assert warning.startswith("this machine's clock is 3600 s behind")
 
 
 Step = tuple[str, Sequence[int]]
