@@ -34,7 +34,8 @@ from .task_requests import RunRequests
 from .task_state import TaskState
 from .time.bounds import START
 from .time.idle_sources import IdleSources
-from .time.input_progress import Accepts, InputProgress
+from .time.input_ends import Accepts
+from .time.input_progress import InputProgress
 from .time.position import Position
 from .time.task_progress import TaskProgress
 from .time.watermarks import WatermarkGraph

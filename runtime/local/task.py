@@ -90,7 +90,7 @@ class LocalTask:
         """Whether it is to be opened again after its next commit, since it has got other partitions."""
         self._successors: Mapping[str, Owner] = {}
         # This may fire windows, whose outputs are routed at once: it must come last.
-        self._work.inputs.end_again()
+        self._work.inputs.ends.end_again()
 
     def _stage_task(self, checkpoint: Checkpoint) -> StageTask:
         run, setup = self._run, self.setup
@@ -120,7 +120,7 @@ class LocalTask:
         # First: a border behind inputs that the task lacks never reports a watermark, and readers must not wait for it.
         for name in self.program.graph.inputs:
             if name not in self.setup.inputs:
-                self._work.inputs.leave_out(name)
+                self._work.inputs.ends.leave_out(name)
         return BorderProgress(self._run.plan, stage, self._work.progress, self._control)
 
     def _control(self, watermark: int, ended: bool, idle: bool) -> ControlMessage:
@@ -263,7 +263,7 @@ class LocalTask:
             queue = self.queues.of(name)
             end = ends.get((queue.stream, queue.partition))
             if end is not None and queue.has_landed(end):
-                self._work.inputs.end(name)
+                self._work.inputs.ends.end(name)
                 self._route_outputs()
                 moved = True
         return moved

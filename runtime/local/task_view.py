@@ -49,7 +49,7 @@ class TaskView:
     @property
     def open_inputs(self) -> list[str]:
         """The inputs of which more may come: not all of their producers have reported the end of input."""
-        return [stream for stream in self._setup.inputs if not self._work.inputs.ended(stream)]
+        return [stream for stream in self._setup.inputs if not self._work.inputs.ends.ended(stream)]
 
     @property
     def ends(self) -> bool:

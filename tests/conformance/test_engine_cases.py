@@ -274,7 +274,7 @@ def test_e01_a_stream_ends_when_all_its_producers_have() -> None:
     found = []
     for producer in (0, 0, 1):
         inputs.observe("int", ended(producer))
-        found.append(inputs.ended("int"))
+        found.append(inputs.ends.ended("int"))
     assert found == [False, False, True]
 
 
@@ -304,7 +304,7 @@ def test_r14_the_end_of_another_run_ends_nothing() -> None:
     inputs, _ = inputs_of_two_producers()
     for producer in (0, 1):
         inputs.observe("int", ended(producer, "another"))
-    assert not inputs.ended("int")
+    assert not inputs.ends.ended("int")
 
 
 # I. Planner

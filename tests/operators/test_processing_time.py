@@ -109,12 +109,12 @@ def test_at_the_end_all_timers_fire_once_and_those_set_meanwhile_wait() -> None:
     task = task_of(one_with(ring))
     feed(task, "in", (b"k", b"a=50,b=60,c=70,d=80", 0, ()))
     store = MemoryStore()
-    task.inputs.end("in")
+    task.inputs.ends.end("in")
     assert told(task) == ["a 50", "d 80"]
     store.write(task.state.changes())
     again = StageTask(program_of(one_with(ring)), store, position=task.position())
     assert [record[1] for record in feed(again, "in", (b"l", b"", 95, ()))["send_to-3"]] == [b"next 90"]
-    again.inputs.end("in")
+    again.inputs.ends.end("in")
     assert told(again) == ["next 100", "c 1000"]
 
 

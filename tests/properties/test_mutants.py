@@ -33,6 +33,7 @@ from fluvial.runtime.kernel.state_cache import TimeBucketedState, WriteBackCache
 from fluvial.runtime.kernel.task_state import TaskState
 from fluvial.runtime.kernel.time.bounds import END
 from fluvial.runtime.kernel.time.far_timers import FarTimers
+from fluvial.runtime.kernel.time.input_ends import InputEnds
 from fluvial.runtime.kernel.time.input_progress import InputProgress
 from fluvial.runtime.kernel.time.producer_watermarks import ProducerWatermarks
 from fluvial.runtime.kernel.time.timers import Timers
@@ -363,8 +364,8 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         ),
         Rewritten(
             "an input ends with its first producer",
-            InputProgress,
-            "_control",
+            InputEnds,
+            "observe",
             "len(ended) >= control.producers",
             "len(ended) >= 1",
         ),

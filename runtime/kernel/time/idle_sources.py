@@ -45,7 +45,7 @@ class IdleSources:
         }
         self._inputs = inputs
         known = {stream: since for stream, since in quiet_since.items() if stream in self._patience}
-        self._quiet_since, self._before = (known, {}) if inputs.catches_up else ({}, known)
+        self._quiet_since, self._before = (known, {}) if inputs.ends.catches_up else ({}, known)
 
     @property
     def quiet_since(self) -> dict[str, int]:
@@ -63,7 +63,7 @@ class IdleSources:
     def mark(self, active: Collection[str], now: int) -> None:
         """Mark the sources as idle that have had no message for their `idle_after`, and advance their watermarks.
         Sources with messages that wait to be processed are `active`."""
-        waits = {stream: patience for stream, patience in self._patience.items() if not self._inputs.ended(stream)}
+        waits = {stream: patience for stream, patience in self._patience.items() if not self._inputs.ends.ended(stream)}
         for stream, passed in newly_idle(self._quiet_since, waits, active, now):
             self._before.pop(stream, None)
             self._inputs.set_idle(stream, self._inputs.idle_watermark(stream, 0, passed))

@@ -1,22 +1,19 @@
-"""The progress of a task's inputs: it reads trailers, control messages and ends of input, and sets the watermarks."""
+"""The progress of a task's inputs: it reads trailers and control messages, and sets the watermarks."""
 
 from collections.abc import Callable, Iterable, Mapping
 
 from ....planner.task_assignment import StageTasks
 from .border_watermarks import ControlMessage, read_control, unpack_trailer
-from .bounds import END, LATEST, START
+from .bounds import LATEST, START
+from .input_ends import Accepts, CountOf, InputEnds
 from .operator_watermarks import reached
 from .position import Position
 from .producer_watermarks import ProducerWatermarks
 from .stage_input import StageInput
 from .watermarks import WatermarkGraph
 
-Accepts = Callable[[ControlMessage], bool]
-"""Whether a control message is of this run and assignment. Any other ends no input."""
 WatermarkReport = tuple[str, int, int, bool]
 """The stream, the number of the producer, its watermark, and whether it is idle."""
-CountOf = Callable[[str], int]
-"""A number of messages of a stream."""
 _MANY = 256
 """Trailers that are remembered: a few of each producer."""
 
@@ -26,8 +23,7 @@ class InputProgress:
 
     `highs` has the largest timestamp of each source. `controls` counts the control messages of each input. `seen` holds
     trailers that were read before: producers repeat their trailers, and as long as no producer becomes idle, a repeated
-    trailer changes nothing. `opened(stream)` is how many messages of an input came so far, where messages may be in
-    flight. With `catches_up` the end of the run is no end of input: nothing fires there that has not come due.
+    trailer changes nothing. `ends` has the inputs that have ended; `accepts`, `opened` and `catches_up` are for it.
     """
 
     def __init__(
@@ -42,8 +38,6 @@ class InputProgress:
         catches_up: bool = False,
     ) -> None:
         self.inputs = inputs
-        self.catches_up = catches_up
-        self._read: set[str] = set()
         # The position of an input that the stage no longer has is kept, for the input may come back.
         self._gone = Position(
             highs={stream: high for stream, high in position.highs.items() if stream not in inputs},
@@ -55,10 +49,7 @@ class InputProgress:
         self._watermarks = watermarks
         self._producers = ProducerWatermarks(inputs, position, producers)
         self.highs = self._producers.highs
-        self._accepts = accepts
-        self._opened = opened
-        # By producer, how many messages came before its end of input.
-        self._ended = {stream: dict.fromkeys(ended, 0) for stream, ended in position.ended.items()}
+        self.ends = InputEnds(self._producers, watermarks, position.ended, accepts, opened, catches_up=catches_up)
         known, idle = self._producers.known(), self._producers.idle_streams()
         watermarks.restore(known, idle, position.clock, position.met, position.reached)
 
@@ -154,48 +145,20 @@ class InputProgress:
             self.seen[stream].clear()
             watermark, idle = self._producers.least(stream)
             self._watermarks.set_stream(stream, watermark, idle=idle)
-        if control.ended and self._accepts(control):
-            ended = self._ended.setdefault(stream, {})
-            ended.setdefault(control.producer, self._opened(stream))
-            if len(ended) >= control.producers:
-                self.end(stream)
-
-    def end_again(self) -> None:
-        """End the inputs that had ended at the last commit, since producers in other processes report their end
-        once."""
-        for stream, ended in self._ended.items():
-            if len(ended) >= self._producers.writing(stream):
-                self.end(stream)
-
-    def end(self, stream: str) -> None:
-        """A stream has ended: no more of it comes in this run. Its watermark is END, so that everything that waits for
-        it fires, unless the run only catches up."""
-        self._read.add(stream)
-        if not self.catches_up:
-            self._watermarks.set_stream(stream, END)
-
-    def leave_out(self, stream: str) -> None:
-        """Nothing of a stream ever comes to this task, which has no partition of it."""
-        self._read.add(stream)
-        self._watermarks.leave_out(stream)
-
-    def ended(self, stream: str) -> bool:
-        """Whether an input has ended: no more of it comes in this run."""
-        return stream in self._read
+        self.ends.observe(stream, control)
 
     def position(self, floor: Callable[[str], int | None], landed: CountOf = lambda _: 0) -> Position:
         """The position after the messages that have landed.
 
         `floor(stream)` is the watermark of the oldest message in flight. After a crash that message is read again, and
-        must meet no later watermark, or it might be late. `landed(stream)` is how many of `opened(stream)` have landed
-        without a gap: the end of a producer that came behind a message in flight is read again too.
+        must meet no later watermark, or it might be late. `landed(stream)` is how many of its messages have landed
+        without a gap.
         """
-        ended = {stream: _before(counts, landed(stream)) for stream, counts in self._ended.items()}
         sources = {stream: one.source for stream, one in self.inputs.items()}
         lags = {stream: source.out_of_order for stream, source in sources.items() if source is not None}
         position = Position(
             highs=dict(self._gone.highs),
-            ended={stream: numbers for stream, numbers in ended.items() if numbers},
+            ended=self.ends.producers(landed),
             clock=self._watermarks.clock if self._watermarks.clock_users else START,
             out_of_order=self._gone.out_of_order | lags,
             reached=self._gone.reached | reached(self._watermarks),
@@ -211,8 +174,3 @@ class InputProgress:
         """The least watermark of the inputs that are not `silent`; of all inputs if all are."""
         heard = [stream for stream, one in self.inputs.items() if not one.silent]
         return min(self._watermarks.stream(stream) for stream in heard or self.inputs)
-
-
-def _before(ended: Mapping[int, int], landed: int) -> list[int]:
-    """The producers whose end came after messages that have all landed."""
-    return sorted(producer for producer, came in ended.items() if came <= landed)

@@ -44,8 +44,8 @@ class TaskProgress:
 
     def has_ended(self, operator: str) -> bool:
         """Whether no more comes to an operator in this run, once nothing is in flight."""
-        if self._inputs.catches_up:
-            return not self._watermarks.paused[0] and all(map(self._inputs.ended, self._inputs_before(operator)))
+        if self._inputs.ends.catches_up:
+            return not self._watermarks.paused[0] and all(map(self._inputs.ends.ended, self._inputs_before(operator)))
         return self.watermark_of(operator) == END
 
     def is_idle(self, operator: str) -> bool:

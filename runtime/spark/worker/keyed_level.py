@@ -188,4 +188,4 @@ class _BucketStage:
 
     def _end(self) -> None:
         for stream in self._stage.inputs:
-            self.task.inputs.end(stream)
+            self.task.inputs.ends.end(stream)

@@ -143,7 +143,7 @@ class _ProcessedPartition:
         self._task = StageTask(this_process().program(shipped, stage.id), MemoryStore(), position=Position())
         for other in stage.inputs:
             if other != stream:  # the partitions of other inputs have tasks and watermarks of their own
-                self._task.inputs.end(other)
+                self._task.inputs.ends.end(other)
         # What leaves the query passes through all shuffles: any bucket will do.
         self._label = bundle.buckets.labels[producer % bundle.buckets.count]
         # Not the number of the task: Spark's connector to Kafka gives the partitions of a batch that is run again to

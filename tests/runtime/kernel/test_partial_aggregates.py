@@ -369,7 +369,7 @@ def test_messages_and_partial_aggregates_are_read_whatever_combine_says_now() ->
         crossing = dict(task.drain_outputs())["by-letter"]
         reader = task_of(tallied("total", combine=not first), stage=1)
         reader.feed("tallied-by-letter", 0, range(len(crossing)), crossing)
-        reader.inputs.end("tallied-by-letter")
+        reader.inputs.ends.end("tallied-by-letter")
         ((_, made),) = reader.drain_outputs()
         assert sorted(one[1] for one in made) == [b"on_time a 0 3", b"on_time a 10 30"]
 

@@ -119,7 +119,7 @@ def test_a_task_goes_on_from_its_changes_and_position() -> None:
 def test_the_end_of_an_input_fires_what_is_left_and_counts_for_nothing_later() -> None:
     task = task_of(counting())
     feed(task, "in", *at(3))
-    task.inputs.end("in")
+    task.inputs.ends.end("in")
     assert dict(task.drain_outputs()) == {"send_to-4": [(b"a", b"1", 9, ())]}
     assert (task.progress.watermark_of("map-3"), task.progress.reported_watermark_of("map-3")) == (END, 3)
     assert task.position() == Position(
@@ -136,13 +136,13 @@ def test_windows_wait_for_an_input_that_has_ended_until_all_have() -> None:
     before = StageTask(program, backend, empty=True)
     feed(before, "other", *at(1))
     feed(before, "in", *at(2, 50))
-    before.inputs.end("other")
+    before.inputs.ends.end("other")
     assert dict(before.drain_outputs()) == {}
     backend.write(before.state.changes())
     after = StageTask(program, backend, position=before.position())
     assert after.progress.watermark_of("window") == 1
-    after.inputs.end("other")
-    after.inputs.end("in")
+    after.inputs.ends.end("other")
+    after.inputs.ends.end("in")
     assert dict(after.drain_outputs()) == {"send_to-6": [(b"a", b"2", 9, ()), (b"a", b"1", 59, ())]}
 
 
@@ -154,7 +154,7 @@ def test_where_all_inputs_have_ended_a_later_run_goes_on_from_what_they_told() -
     feed(task, "other", *at(1))
     feed(task, "in", *at(50))
     for name in ("other", "in"):
-        task.inputs.end(name)
+        task.inputs.ends.end(name)
     assert task.position() == Position(
         {"in": 50, "other": 1},
         lateness={"window": 0},
@@ -278,7 +278,7 @@ def test_a_firing_is_in_flight_in_pieces_and_takes_messages_meanwhile_or_not(exc
                 fed += 1
             await asyncio.sleep(0)
         assert not task.excludes
-        task.inputs.end("in")
+        task.inputs.ends.end("in")
         await until_idle(task)
         (made,) = dict(task.drain_outputs()).values()
         values = [value for _, value, _, _ in made]

@@ -141,7 +141,7 @@ def test_a_window_takes_what_the_border_before_it_has_aggregated() -> None:
     assert len(sent) == 1
     window = task_of(pipeline, 1)
     assert feed(window, "p-by", *sent) == {}
-    window.inputs.end("p-by")
+    window.inputs.ends.end("p-by")
     assert [record[1] for _, records in window.drain_outputs() for record in records] == [b"3"]
     assert window.counts.fed == {"p-by": 3}
 

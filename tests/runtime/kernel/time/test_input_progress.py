@@ -10,7 +10,8 @@ from fluvial.dsl import Pipeline
 from fluvial.planner.task_assignment import StageTasks
 from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record, pack_trailer
 from fluvial.runtime.kernel.time.bounds import END, START
-from fluvial.runtime.kernel.time.input_progress import CountOf, InputProgress
+from fluvial.runtime.kernel.time.input_ends import CountOf
+from fluvial.runtime.kernel.time.input_progress import InputProgress
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.kernel.time.stage_input import StageInput
 from fluvial.runtime.kernel.time.watermark_node import WatermarkNode
@@ -101,9 +102,9 @@ def test_an_input_ends_when_each_producer_has_said_so() -> None:
     found = inputs("mid")
     for producer in (0, 1, 1, 0):
         found.observe("mid", control(producer, 7))
-        assert not found.ended("mid")
+        assert not found.ends.ended("mid")
     found.observe("mid", control(2, 9))
-    assert found.ended("mid")
+    assert found.ends.ended("mid")
     assert found.observe("mid", pack_trailer(0, 8)) == END
 
 
@@ -111,8 +112,8 @@ def test_the_end_of_a_run_that_catches_up_moves_no_watermark() -> None:
     found = inputs("mid", catches_up=True)
     for producer in range(WRITERS):
         found.observe("mid", control(producer, 7 + producer))
-    assert (found.ended("mid"), found.watermark()) == (True, 7)
-    found.leave_out("mid")
+    assert (found.ends.ended("mid"), found.watermark()) == (True, 7)
+    found.ends.leave_out("mid")
     assert found.watermark() == END
 
 
@@ -120,7 +121,7 @@ def test_another_run_ends_nothing_though_it_tells_time() -> None:
     found = inputs("mid")
     for producer in range(WRITERS):
         found.observe("mid", control(producer, 7, run="past"))
-    assert (found.ended("mid"), found.watermark()) == (False, 7)
+    assert (found.ends.ended("mid"), found.watermark()) == (False, 7)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30)), max_size=20))
@@ -139,8 +140,8 @@ def test_a_source_goes_on_from_its_largest_timestamp_less_what_may_be_out_of_ord
 
 def test_an_end_is_not_remembered() -> None:
     found = inputs("source", "mid", position=Position({"source": 20}, {"mid": dict.fromkeys(range(WRITERS), 7)}))
-    found.end("source")
-    found.end("mid")
+    found.ends.end("source")
+    found.ends.end("mid")
     kept = found.position(lambda _: None)
     assert inputs("source", "mid", position=kept).watermark() == 7
     assert kept.highs == {"source": 20}
@@ -170,10 +171,10 @@ def test_a_restart_within_a_run_knows_who_has_ended(ended: list[int], cut: int) 
     for producer in ended[:cut]:
         before.observe("mid", control(producer))
     after = inputs("mid", position=before.position(lambda _: None))
-    after.end_again()
+    after.ends.end_again()
     for producer in ended[cut:]:
         after.observe("mid", control(producer))
-    assert after.ended("mid") == (len(set(ended)) == WRITERS)
+    assert after.ends.ended("mid") == (len(set(ended)) == WRITERS)
 
 
 @given(st.lists(st.sampled_from(["message", "end"]), max_size=8), st.data())
@@ -205,5 +206,5 @@ def test_an_input_that_had_ended_at_the_last_commit_ends_again() -> None:
     for producer in range(WRITERS):
         before.observe("mid", control(producer, 7))
     after = inputs("mid", position=before.position(lambda _: 0))
-    after.end_again()
-    assert after.ended("mid") == before.ended("mid")
+    after.ends.end_again()
+    assert after.ends.ended("mid") == before.ends.ended("mid")

@@ -32,7 +32,7 @@ def test_a_watermark_follows_the_messages() -> None:
 def test_the_end_of_input_is_no_watermark_that_messages_gave() -> None:
     task = counting()
     feed(task, "in", (b"k", b"1", 25, ()))
-    task.inputs.end("in")
+    task.inputs.ends.end("in")
     assert task.progress.watermark_of("w") == END
     assert task.progress.reported_watermark_of("w") == 25
 
@@ -60,9 +60,9 @@ def test_an_operator_ends_with_the_inputs_that_lead_to_it() -> None:
     left.join(right, lambda a, b: a + b, id="j", within=SECOND).send_to("two")
     task = task_of(pipeline, catches_up=True)
     feed(task, "left", (b"k", b"1", 25, ()))
-    task.inputs.end("left")
+    task.inputs.ends.end("left")
     assert [task.progress.has_ended(id) for id in ("send_to-3", "send_to-5")] == [True, False]
-    task.inputs.end("right")
+    task.inputs.ends.end("right")
     assert task.progress.has_ended("send_to-5")
     assert task.progress.watermark_of("j") < END
 

@@ -124,7 +124,7 @@ def test_a_window_emits_as_calls_end_and_all_is_there_once_it_is_fed(at_end: boo
         records = [*((key, b"1", 5, ()) for key in keys), *later]
         feeder.feed(task, "in", 0, range(len(records)), records)
         if at_end:
-            feeder.run(task, lambda: task.inputs.end("in"))
+            feeder.run(task, lambda: task.inputs.ends.end("in"))
         (outputs,) = dict(task.drain_outputs()).values()
     assert sorted(key for key, _, _, _ in outputs) == keys
     assert max(running) <= 4
