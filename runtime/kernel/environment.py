@@ -84,4 +84,4 @@ class StageEnvironment:
     def firing(self, node: int, time: int) -> None:
         """An operator is about to fire what is due at a time."""
         self.outputs.hand_over_if_many()
-        self.watermarks.firing(node, time)
+        self.watermarks.of_nodes.firing(node, time)

@@ -35,6 +35,7 @@ from fluvial.runtime.kernel.time.bounds import END
 from fluvial.runtime.kernel.time.far_timers import FarTimers
 from fluvial.runtime.kernel.time.input_ends import InputEnds
 from fluvial.runtime.kernel.time.input_progress import InputProgress
+from fluvial.runtime.kernel.time.node_watermarks import NodeWatermarks
 from fluvial.runtime.kernel.time.producer_watermarks import ProducerWatermarks
 from fluvial.runtime.kernel.time.timers import Timers
 from fluvial.runtime.kernel.time.watermarks import WatermarkGraph
@@ -299,7 +300,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         ),
         Replaced(
             "a pane comes with the watermark of its end",
-            WatermarkGraph,
+            NodeWatermarks,
             "firing",
             lambda firing, *place: firing(*place[:-1], place[-1] + 1),
         ),
@@ -657,9 +658,9 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("two streams", RESTARTING): [
         Rewritten(
             "a restart goes on with the fastest stream",
-            WatermarkGraph,
+            NodeWatermarks,
             "restore",
-            "self._slowest(node)",
+            "self.slowest(node)",
             "(max(self.now[at] for at in node.follows), False)",
         )
     ],

@@ -13,7 +13,7 @@ from fluvial.dsl.message import Record
 from fluvial.dsl.serde import encode_key
 from fluvial.runtime.kernel.compiler.compiler import Compiler
 from fluvial.runtime.kernel.time.input_progress import InputProgress
-from fluvial.runtime.kernel.time.watermarks import WatermarkGraph
+from fluvial.runtime.kernel.time.node_watermarks import NodeWatermarks
 from fluvial.runtime.testing import PipelineDriver
 from generators.building import build
 from generators.case_events import Event
@@ -48,7 +48,7 @@ MUTANTS: list[Mutant] = [
         "self.report(stream, control.producer, control.watermark, idle=control.idle)",
         "pass",
     ),
-    Rewritten("what fired before the end is forgotten", WatermarkGraph, "reported", "self.now[index] != END", "False"),
+    Rewritten("what fired before the end is forgotten", NodeWatermarks, "reported", "self.now[index] != END", "False"),
 ]
 
 FAR = 2**46

@@ -152,6 +152,7 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/runtime/local/test_task_votes.py",
     ),
     "runtime/kernel/time/input_ends.py": ("tests/runtime/kernel/time/test_input_progress.py",),
+    "runtime/kernel/time/node_watermarks.py": ("tests/runtime/kernel/time/test_watermarks.py",),
     "runtime/kernel/time/operator_watermarks.py": ("tests/runtime/kernel/time/test_watermarks.py",),
     "runtime/local/commit/changelog.py": (
         "tests/runtime/local/commit/test_changelog_commit.py",

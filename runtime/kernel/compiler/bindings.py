@@ -179,7 +179,7 @@ def _meets_inputs(environment: StageEnvironment, operator: str) -> bool:
     """Whether several inputs meet in front of an operator with a watermark of its own. Behind one alone the time of a
     message that is in flight holds the operator back."""
     watermarks = environment.watermarks
-    return operator in watermarks.operators and watermarks.nodes[environment.node_in(operator)].kind == "merge"
+    return operator in watermarks.of_nodes.operators and watermarks.nodes[environment.node_in(operator)].kind == "merge"
 
 
 def _add_as_it_lands(watermarks: WatermarkGraph, operator: str, add: Callable[..., None]) -> Callable[..., None]:

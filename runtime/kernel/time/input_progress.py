@@ -46,7 +46,7 @@ class InputProgress:
         )
         self.controls: dict[str, int] = {}
         self.seen: dict[str, set[bytes]] = {stream: set() for stream in inputs}
-        self._watermarks = watermarks
+        self._watermarks, self._of_nodes = watermarks, watermarks.of_nodes
         self._producers = ProducerWatermarks(inputs, position, producers)
         self.highs = self._producers.highs
         self.ends = InputEnds(self._producers, watermarks, position.ended, accepts, opened, catches_up=catches_up)
@@ -56,7 +56,7 @@ class InputProgress:
     def advance(self, stream: str, watermark: int) -> int:
         """Report a watermark of a stream, in ms since epoch. Returns the one that holds then, maybe a later one."""
         self._watermarks.set_stream(stream, watermark)
-        return self._watermarks.stream(stream)
+        return self._of_nodes.stream(stream)
 
     def observe(self, stream: str, trailer: bytes) -> int:
         """Read the trailer of a record, or a control message; returns the watermark of the stream."""
@@ -68,7 +68,7 @@ class InputProgress:
             self._remember(stream, trailer)
         else:
             self._control(stream, control)
-        return self._watermarks.stream(stream)
+        return self._of_nodes.stream(stream)
 
     def _remember(self, stream: str, trailer: bytes) -> None:
         seen = self.seen[stream]
@@ -90,7 +90,7 @@ class InputProgress:
         if before is None or watermark > before:
             marks[producer] = watermark
             # The least watermark can only have grown if this producer was the one that held it back.
-            if before is None or before <= self._watermarks.stream(stream):
+            if before is None or before <= self._of_nodes.stream(stream):
                 self._watermarks.set_stream(stream, producers.least(stream)[0], idle=False)
 
     def report_all(self, reports: Iterable[WatermarkReport]) -> None:
@@ -168,9 +168,9 @@ class InputProgress:
 
     def watermarks(self) -> dict[str, int]:
         """The watermark of each input stream, in ms since epoch: START before any came, END after its end."""
-        return {stream: self._watermarks.stream(stream) for stream in self.inputs}
+        return {stream: self._of_nodes.stream(stream) for stream in self.inputs}
 
     def watermark(self) -> int:
         """The least watermark of the inputs that are not `silent`; of all inputs if all are."""
         heard = [stream for stream, one in self.inputs.items() if not one.silent]
-        return min(self._watermarks.stream(stream) for stream in heard or self.inputs)
+        return min(self._of_nodes.stream(stream) for stream in heard or self.inputs)

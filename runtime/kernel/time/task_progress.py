@@ -62,9 +62,9 @@ class TaskProgress:
         """The watermark up to which an operator has fired; within a firing that has paused it is before the time that
         fires. None if the task has no such operator with state."""
         self._watermarks.catch_up()
-        return reached_by(self._watermarks, operator) if operator in self._watermarks.operators else None
+        return reached_by(self._watermarks, operator) if operator in self._watermarks.of_nodes.operators else None
 
     def reported_watermark_of(self, operator: str) -> int:
         """The watermark that the messages of an operator's input have given it: the end of input does not count."""
         self._watermarks.catch_up()
-        return max(self._watermarks.reported(self._node_in[operator]), reached_by(self._watermarks, operator))
+        return max(self._watermarks.of_nodes.reported(self._node_in[operator]), reached_by(self._watermarks, operator))

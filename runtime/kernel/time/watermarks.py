@@ -10,17 +10,15 @@ Each node has a watermark: everything up to that time has passed the node. The k
 
 The watermark of an idle stream advances with the clock. When messages come again, the stream has the watermark of those
 messages, which may be an earlier one. The nodes behind it go back too, except in front of an operator that keeps state:
-what has fired is not taken back.
-
-An operator that keeps state has a watermark of its own, which is committed with the state. It is restored whatever the
-watermarks of the inputs are. The two differ after a run without the operator, or with fewer inputs before it."""
+what has fired is not taken back. `NodeWatermarks` has the watermarks; `WatermarkGraph` says when which one changes."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 from .bounds import END, START
-from .watermark_node import NodeKind, WatermarkNode, behind, front_of, lagging, slowest
+from .node_watermarks import NodeWatermarks
+from .watermark_node import NodeKind, WatermarkNode, behind, front_of, lagging
 
 
 class ClockUsers:
@@ -78,15 +76,13 @@ _Step = tuple[Callable[[int, WatermarkNode], None], int, WatermarkNode]
 
 
 class WatermarkGraph:
-    """The watermarks of one task. `now[i]` is the watermark of node i, and `idle[i]` says that node i is idle.
+    """Advances the watermarks of one task, those `of_nodes`; `nodes`, `now` and `idle` are the same as there.
     `next_fire[0]` is the watermark at which a stateful operator is next due. `clock` is the processing time. While
     `paused[0]` the firing of an operator is not over, and nothing else fires. While `excludes[0]` no message may be
     processed for it, which holds for all operators but those `admitting`. `fires[0]` is that operator, or the one that
     has fired last. In the middle of a firing that admits messages the nodes of the `front` go on, which are behind no
     operator that keeps state. While `by_time[0]` time makes an operator fire, and not a message that it is given; while
     `at_end[0]` the end of input does. By `clock_fired` all has fired that was due by the clock.
-
-    `operators` has the node of each stateful operator, and `restored` the watermark from which each was restored.
 
     An `exact` graph advances its nodes with each message. Any other advances them when an operator is due, and before
     they are read: see `catch_up`.
@@ -100,14 +96,12 @@ class WatermarkGraph:
         exact: bool = True,
         excludes: list[bool] | None = None,
     ) -> None:
-        self.nodes = nodes
+        self.of_nodes = NodeWatermarks(nodes)
+        self.nodes, self.now, self.idle = nodes, self.of_nodes.now, self.of_nodes.idle
         self._exact = exact
         self._behind = False
-        self.now = [START] * len(nodes)
         self.next_fire = [END]
-        self.idle = [False] * len(nodes)
         self.clock = START
-        self._reported = [START] * len(nodes)
         self._floor = floor
         self._following = self._again = False
         self.paused = [False]
@@ -119,12 +113,8 @@ class WatermarkGraph:
         self._rest: Callable[[], None] | None = None
         self.clock_fired = START
         self._stateful: dict[str, TimedOperator] = {}
-        self.restored: dict[str, int] = {}
-        self._left_out: set[int] = set()
-        self._streams = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stream"}
-        self.operators = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stateful"}
+        self._streams = self.of_nodes.streams
         self.clock_users = ClockUsers(self.fires, has_nodes=any(node.kind == "clock" for node in nodes))
-        self.returns = any(node.returns for node in nodes)
         moves: dict[NodeKind, Callable[[int, WatermarkNode], None]] = {
             "clock": self._follow_clock,
             "in-flight": self._hold_back,
@@ -147,14 +137,6 @@ class WatermarkGraph:
         """An operator is due at this watermark."""
         self.next_fire[0] = min(self.next_fire[0], time)
 
-    def stream(self, name: str) -> int:
-        """The watermark of a stream, in ms since epoch. Raises KeyError for a stream that the task does not read."""
-        return self.now[self._streams[name]]
-
-    def stream_time(self, name: str) -> tuple[int, bool]:
-        """The watermark of a stream, in ms since epoch, and whether it is idle."""
-        return self.now[self._streams[name]], self.idle[self._streams[name]]
-
     def set_stream(self, name: str, watermark: int, *, idle: bool | None = None) -> None:
         """Set the watermark of a stream, and whether it is idle; None leaves that as it is. Advance all nodes behind
         it. The watermark goes back only where an input is no longer idle."""
@@ -166,7 +148,7 @@ class WatermarkGraph:
         if watermark > before or changed or back:
             if watermark == END or back:  # the watermarks before it must be known
                 self.catch_up()
-            self._move(index, watermark)
+            self.of_nodes.move(index, watermark)
             if changed or back or watermark >= self.next_fire[0]:
                 self._follow()
             else:
@@ -174,10 +156,7 @@ class WatermarkGraph:
 
     def leave_out(self, name: str) -> None:
         """Nothing of a stream ever comes: no node waits for it."""
-        self._left_out.add(self._streams[name])
-        for index, node in enumerate(self.nodes):
-            if node.follows and self._left_out.issuperset(node.follows):
-                self._left_out.add(index)
+        self.of_nodes.leave_out(name)
         self.set_stream(name, END)
 
     def set_streams(self, reported: Mapping[str, tuple[int, bool]]) -> None:
@@ -189,7 +168,7 @@ class WatermarkGraph:
             before = self.now[index]
             self.idle[index] = idle
             if watermark > before or (before != END and self.nodes[index].returns):
-                self._move(index, watermark)
+                self.of_nodes.move(index, watermark)
         self._follow()
 
     def set_clock(self, now: int) -> None:
@@ -210,31 +189,6 @@ class WatermarkGraph:
                 self._rest = self._fire_by_clock
             else:
                 self.clock_fired = self.clock
-
-    def reported(self, index: int) -> int:
-        """The watermark of a node that messages have given it: of a node that has ended, the watermark before the
-        end. A later run that has more input starts from there."""
-        return self.now[index] if self.now[index] != END else self._reported[index]
-
-    def _raise(self, index: int, watermark: int) -> None:
-        before = self.now[index]
-        if watermark > before:
-            if before != END:
-                self._reported[index] = before
-            self.now[index] = watermark
-
-    def _move(self, index: int, watermark: int) -> None:
-        """Set the watermark of a node. An earlier one is set only if the node `returns`, and never after the end."""
-        if self.nodes[index].returns and END not in (watermark, self.now[index]):
-            self.now[index] = watermark
-        else:
-            self._raise(index, watermark)
-
-    def firing(self, index: int, time: int) -> None:
-        """An operator is about to fire what is due at `time`: everything before that time has passed it. At the end of
-        input its watermark stays, for a window that only the end has closed makes no later message late."""
-        if self.now[self.nodes[index].follows[0]] != END:
-            self._raise(index, time - 1)
 
     def follow(self) -> None:
         """Advance the watermark of every node as far as its inputs allow, and fire what is due. If the graph is not
@@ -310,13 +264,13 @@ class WatermarkGraph:
 
     def _follow_clock(self, index: int, node: WatermarkNode) -> None:
         ended = self.now[node.follows[0]] == END
-        self._raise(index, END if ended else self.clock)
+        self.of_nodes.advance(index, END if ended else self.clock)
 
     def _hold_back(self, index: int, node: WatermarkNode) -> None:
         floor = self._floor(node.owner)
         self.idle[index] = floor is None and self.idle[node.follows[0]]
         before = self.now[node.follows[0]]
-        self._move(index, before if floor is None else min(before, floor))
+        self.of_nodes.move(index, before if floor is None else min(before, floor))
 
     def _fire(self, index: int, node: WatermarkNode) -> None:
         watermark = self.now[node.follows[0]]
@@ -338,22 +292,14 @@ class WatermarkGraph:
         if self.paused[0]:
             self._rest = partial(self._advance, index, watermark)
         else:
-            self._raise(index, lagging(watermark, node.behind))
+            self.of_nodes.advance(index, lagging(watermark, node.behind))
 
     def _merge(self, index: int, node: WatermarkNode) -> None:
         if True in self.idle or END in map(self.now.__getitem__, node.follows):
-            watermark, self.idle[index] = self._slowest(node)
+            watermark, self.idle[index] = self.of_nodes.slowest(node)
         else:
             watermark = min(self.now[other] for other in node.follows)
-        self._move(index, watermark)
-
-    def _slowest(self, node: WatermarkNode) -> tuple[int, bool]:
-        """The watermark behind several inputs. One that has ended holds time where it was until all have ended: a later
-        run may bring more of it."""
-        present = [other for other in node.follows if other not in self._left_out]
-        if all(self.now[other] == END for other in present):
-            return END, False
-        return slowest((self.reported(other), self.idle[other]) for other in present)
+        self.of_nodes.move(index, watermark)
 
     def restore(
         self,
@@ -369,24 +315,5 @@ class WatermarkGraph:
 
         `met` is from an earlier version, which kept the watermarks of merges instead. Only those in front of state are
         used, since the ids of all other operators depend on the pipeline."""
-        own = {owner: time for owner, time in (met or {}).items() if self._meets_before(owner)} | dict(reached or {})
-        self.restored = own
         self.clock = self.clock_fired = clock
-        for name, index in self._streams.items():
-            self.now[index] = watermarks.get(name, START)
-            self.idle[index] = name in idle
-        for index, node in enumerate(self.nodes):
-            if node.kind == "clock":
-                self.now[index] = clock
-            elif node.kind != "stream":
-                watermark, self.idle[index] = self._slowest(node)
-                if node.kind == "merge" and not node.returns:
-                    watermark = max(watermark, own.get(node.owner, START))
-                elif node.kind == "stateful":
-                    watermark = own.get(node.owner, watermark)
-                self.now[index] = lagging(watermark, node.behind)
-
-    def _meets_before(self, operator: str) -> bool:
-        """Whether the node in front of an operator that keeps state is a merge."""
-        index = self.operators.get(operator)
-        return index is not None and self.nodes[self.nodes[index].follows[0]].kind == "merge"
+        self.of_nodes.restore(watermarks, idle, clock, met or {}, reached or {})

@@ -74,10 +74,10 @@ class _StageTime:
             for partition, (watermark, idle) in sources.get(name, {}).items()
         )
         self._inputs.set_all({name: times[name] for name in self._graph.inputs if name in times})
-        reached = {name: self.watermarks.stream_time(name) for name in self._sources}
+        reached = {name: self.watermarks.of_nodes.stream_time(name) for name in self._sources}
         reached |= {stream: self._behind(border) for border, stream in self._borders.items()}
         times |= {stream: time for stream, time in reached.items() if time != (START, False)}
 
     def _behind(self, border: str) -> StreamTime:
         node = self._graph.node_in[border]
-        return self.watermarks.reported(node), self.watermarks.idle[node]
+        return self.watermarks.of_nodes.reported(node), self.watermarks.idle[node]

@@ -20,7 +20,7 @@ def nothing_under_way(_: str) -> None:
 
 
 def reported(watermarks: WatermarkGraph) -> list[int]:
-    return [watermarks.reported(node) for node in range(len(watermarks.nodes))]
+    return [watermarks.of_nodes.reported(node) for node in range(len(watermarks.nodes))]
 
 
 class Window:
@@ -35,7 +35,7 @@ class Window:
     def advance(self, watermark: int) -> bool:
         self.seen.append((watermark, [*self.watermarks.now]))
         while self.next <= min(watermark, 50):
-            self.watermarks.firing(self.node, self.next)
+            self.watermarks.of_nodes.firing(self.node, self.next)
             self.fired.append((self.next, self.watermarks.now[self.node]))
             self.next += 10
         return True
@@ -85,7 +85,7 @@ def test_what_was_told_leaves_out_the_ends(steps: list[tuple[str, int]]) -> None
     watermarks = WatermarkGraph([*SOURCES, WatermarkNode("merge", (0, 1, 2), "all")], nothing_under_way)
     model: dict[str, int] = dict.fromkeys(STREAMS, START)
     for stream, watermark in steps:
-        if watermarks.stream(stream) != END:
+        if watermarks.of_nodes.stream(stream) != END:
             model[stream] = max(model[stream], watermark if watermark != END else START)
         watermarks.set_stream(stream, watermark)
         assert reported(watermarks)[:3] == [*model.values()]
@@ -365,7 +365,7 @@ def test_what_has_landed_advances_as_much_as_if_all_were_advanced(
     partly, fully = (WatermarkGraph(nodes, floors.get, exact=exact) for _ in range(2))
     fired = []
     for graph in (partly, fully):
-        windows = {id: Window(graph, index) for id, index in graph.operators.items()}
+        windows = {id: Window(graph, index) for id, index in graph.of_nodes.operators.items()}
         fired.append([window.fired for window in windows.values()])
         for id, window in windows.items():
             graph.attach(id, window)
