@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from ...planner.growths import places_of
 from ...planner.plan import Plan
 from ..preflight.input_streams import LOGGER, InputStreamMonitor
-from ..systems.contract import ProducingAdmin, ProducingSystem, StreamPartition
+from ..systems.contract import ProducingSystem, StreamOffsets, StreamPartition
 from ..systems.end_offsets import EndOffsets
 from .open_tasks import TaskOpener
 from .task import LocalTask
@@ -17,11 +17,11 @@ _log = logging.getLogger(LOGGER)
 class _LogEnds:
     """The ends of streams as their logs have them: what is not committed yet counts."""
 
-    def __init__(self, admin: ProducingAdmin) -> None:
-        self._admin = admin
+    def __init__(self, offsets: StreamOffsets) -> None:
+        self._offsets = offsets
 
     def ends(self, stream: str) -> list[int]:
-        return self._admin.log_ends(stream)
+        return self._offsets.log_ends(stream)
 
 
 class InputGrowth:
@@ -35,7 +35,7 @@ class InputGrowth:
         self._opener = opener
         self._inputs = inputs
         self._plan = opener.run.plan
-        self._ends = EndOffsets(_LogEnds(system.admin()), threaded=True)
+        self._ends = EndOffsets(_LogEnds(system.admin().offsets), threaded=True)
         self._held_seconds = system.admin().metadata_ms / 1000
         self._asked: int | None = None
 

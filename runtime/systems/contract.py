@@ -321,20 +321,33 @@ class StreamDescription:
     partitions: int
 
 
-class ProducingAdmin(Admin, Protocol):
-    """What a run asks of a system to which it produces itself, beside the offsets and checkpoints of any `Admin`."""
-
-    def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
-        """Describe these streams; those that do not exist are left out."""
-        ...
+class StreamOffsets(Protocol):
+    """Offsets that systems have to which runs produce themselves, beside `Admin.starts` and `Admin.ends`."""
 
     def log_ends(self, stream: str) -> list[int]:
         """The offset that the next record will have, by partition, also behind records that readers do not see yet."""
         ...
 
-    def offsets_since(self, stream: str, timestamp: int) -> list[int]:
+    def since(self, stream: str, timestamp: int) -> list[int]:
         """The offset of the first record that has this timestamp, in ms since epoch from 0 on, or a later one, by
-        partition; that of `ends` where there is none."""
+        partition; that of `Admin.ends` where there is none."""
+        ...
+
+    def report(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
+        """Publish the offsets of a consumer group, for tools that watch lag. Returns without waiting for the answer."""
+        ...
+
+
+class ProducingAdmin(Admin, Protocol):
+    """What a run asks of a system to which it produces itself, beside the offsets and checkpoints of any `Admin`."""
+
+    @property
+    def offsets(self) -> StreamOffsets:
+        """Offsets of streams and of consumer groups, beside those of any `Admin`."""
+        ...
+
+    def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
+        """Describe these streams; those that do not exist are left out."""
         ...
 
     @property
@@ -349,10 +362,6 @@ class ProducingAdmin(Admin, Protocol):
 
     def remove(self, stream: str) -> None:
         """Remove a stream that nobody uses, with its records. Nothing happens where it does not exist."""
-        ...
-
-    def report_offsets(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
-        """Publish the offsets of a consumer group, for tools that watch lag. Returns without waiting for the answer."""
         ...
 
     def check(self, stream: str, use: StreamUse) -> None:

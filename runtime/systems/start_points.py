@@ -114,7 +114,7 @@ def _since(system: System, stream: str, timestamp: int) -> Sequence[int]:
     """The offset of the first record of each partition that has this timestamp, in ms since epoch, or a later one; its
     end where there is none."""
     if isinstance(system, ProducingSystem):
-        return system.admin().offsets_since(stream, timestamp)
+        return system.admin().offsets.since(stream, timestamp)
     starts, ends = system.admin().starts(stream), system.admin().ends(stream)
     firsts = list(ends)
     for partition, start in enumerate(starts):

@@ -104,7 +104,7 @@ class ChangelogCommit:
         self._pipeline = pipeline
         self._stream = checkpoints_of(pipeline)
         self._system = system
-        self._admin = system.admin()
+        self._stream_offsets = system.admin().offsets
         self._producer = producer
         self._restorer = StoreRestorer(system, on_restore, machine)
         self._read_offsets: dict[StreamPartition, dict[str, int]] = {}
@@ -189,7 +189,7 @@ class ChangelogCommit:
             for name, place in setup.places.items():
                 self._read_offsets.setdefault(place, {})[setup.name] = done[setup.name].offsets.get(name, 0)
         own = {place: offsets for place, offsets in self._read_offsets.items() if offsets}
-        self._admin.report_offsets(self._pipeline, {place: min(offsets.values()) for place, offsets in own.items()})
+        self._stream_offsets.report(self._pipeline, {place: min(offsets.values()) for place, offsets in own.items()})
         for setup in (one.setup for one in commits if one.successors):
             for place in setup.places.values():
                 del self._read_offsets[place][setup.name]

@@ -1,6 +1,6 @@
 """Creates, describes and removes topics."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -8,14 +8,14 @@ from confluent_kafka.cimpl import NewTopic
 
 from ....planner import stream_names as names
 from ...size_limit import SizeLimit
-from ..contract import StreamDescription, StreamPartition, StreamUse, StreamWarning
+from ..contract import StreamDescription, StreamUse, StreamWarning
 from ..errors import check_stream, other_count
 from .clients import read_committed_client
 from .cluster import Cluster, Topic, described
 from .consumer import KafkaConsumer
-from .group_offsets import GroupOffsets
 from .record_limits import limit_of
 from .requests import NEVER, answer
+from .stream_offsets import KafkaOffsets
 from .topics import check_settings, settings_for, warnings_of
 
 METADATA_MS = 300_000
@@ -31,12 +31,13 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 class KafkaAdmin:
-    """The admin of a cluster. Its first request connects."""
+    """The admin of a cluster. Its first request connects. `offsets` has those that a run needs beside `starts` and
+    `ends`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._settings = cluster.settings
         self._cluster = cluster
-        self._group_offsets: dict[str, GroupOffsets] = {}
+        self.offsets = KafkaOffsets(cluster)
 
     def streams(self) -> dict[str, int]:
         """Every topic's partition count; without those whose names begin with `__`, which are Kafka's own."""
@@ -75,11 +76,11 @@ class KafkaAdmin:
 
     def starts(self, stream: str) -> list[int]:
         """The first offset that can be read, by partition."""
-        return list(self._cluster.offsets.starts(self._places(stream)).values())
+        return list(self._cluster.offsets.starts(self._cluster.places(stream)).values())
 
     def ends(self, stream: str) -> list[int]:
         """The offset after the last record that readers see, by partition. Records of open transactions are hidden."""
-        return list(self._cluster.offsets.ends(self._places(stream)).values())
+        return list(self._cluster.offsets.ends(self._cluster.places(stream)).values())
 
     def checkpoints(self, group: str) -> dict[str, bytes]:
         """The last checkpoint of each task of a group, by task name, from the topic of its checkpoints."""
@@ -117,18 +118,6 @@ class KafkaAdmin:
             for name, topic in topics.items()
         }
 
-    def log_ends(self, stream: str) -> list[int]:
-        """The offset that the next record will have, by partition, those of open transactions counted."""
-        return list(self._cluster.offsets.log_ends(self._places(stream)).values())
-
-    def offsets_since(self, stream: str, timestamp: int) -> list[int]:
-        """The offset of the first record with this timestamp, in ms since epoch, or a later one, by partition; that of
-        `ends` where there is none."""
-        places = self._places(stream)
-        ends = self._cluster.offsets.ends(places)
-        since = self._cluster.offsets.since(places, timestamp)
-        return [min(since.get(place, end), end) for place, end in ends.items()]
-
     @property
     def metadata_ms(self) -> int:
         """`metadata.max.age.ms` of the settings of the client. Without it that of Kafka's Java clients, whose producers
@@ -157,19 +146,6 @@ class KafkaAdmin:
 
         self._cluster.request(f"remove the topic {stream!r}", send)
         self._cluster.request(f"forget the topic {stream!r}", gone)
-
-    def report_offsets(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
-        """Commit offsets of a consumer group, for tools that watch lag. Returns without waiting. While the last commit
-        is unanswered, nothing is sent.
-
-        Errors are logged. The cluster accepts no offsets while consumers have joined the group.
-        """
-        if group not in self._group_offsets:
-            self._group_offsets[group] = GroupOffsets(self._settings, group)
-        self._group_offsets[group].note(positions)
-
-    def _places(self, stream: str) -> list[StreamPartition]:
-        return [(stream, partition) for partition in range(self._cluster.count(stream))]
 
     def _create(self, stream: str, partitions: int, use: StreamUse) -> None:
         config = settings_for(use, self._settings.topics)

@@ -72,6 +72,10 @@ class Cluster:
         """The partition count of a topic. Raises SystemProblem where the topic does not exist."""
         return self.topic(stream).partitions
 
+    def places(self, stream: str) -> list[StreamPartition]:
+        """The partitions of a topic. Raises SystemProblem where the topic does not exist."""
+        return [(stream, partition) for partition in range(self.count(stream))]
+
     def settings_of(self, stream: str) -> dict[str, str | None]:
         """The settings of a topic, by Kafka's names."""
 

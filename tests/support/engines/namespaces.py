@@ -15,6 +15,7 @@ from fluvial.runtime.systems.contract import (
     RecordBatch,
     RecordProducer,
     StreamDescription,
+    StreamOffsets,
     StreamPartition,
     StreamUse,
     StreamWarning,
@@ -91,8 +92,9 @@ class NamedAdmin:
         found = self.admin.describe([self.prefix + stream for stream in streams])
         return {name.removeprefix(self.prefix): facts for name, facts in found.items()}
 
-    def log_ends(self, stream: str) -> list[int]:
-        return self.admin.log_ends(self.prefix + stream)
+    @property
+    def offsets(self) -> "NamedOffsets":
+        return NamedOffsets(self.admin.offsets, self.prefix)
 
     @property
     def metadata_ms(self) -> int:
@@ -101,16 +103,27 @@ class NamedAdmin:
     def identity(self, stream: str) -> str:
         return self.admin.identity(self.prefix + stream)
 
-    def report_offsets(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
-        self.admin.report_offsets(
-            self.prefix + group, {(self.prefix + name, number): at for (name, number), at in positions.items()}
-        )
-
     def check(self, stream: str, use: StreamUse) -> None:
         self.admin.check(self.prefix + stream, use)
 
     def warnings(self, stream: str) -> list[StreamWarning]:
         return self.admin.warnings(self.prefix + stream)
+
+
+@dataclass(frozen=True)
+class NamedOffsets:
+    offsets: StreamOffsets
+    prefix: str
+
+    def log_ends(self, stream: str) -> list[int]:
+        return self.offsets.log_ends(self.prefix + stream)
+
+    def since(self, stream: str, timestamp: int) -> list[int]:
+        return self.offsets.since(self.prefix + stream, timestamp)
+
+    def report(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
+        named = {(self.prefix + name, number): at for (name, number), at in positions.items()}
+        self.offsets.report(self.prefix + group, named)
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,27 @@ class Fate:
             raise Killed
 
 
+class ProducedOffsets:
+    """Offsets of streams in memory, all of whose records readers see."""
+
+    def __init__(self, admin: "ProducingAdmin") -> None:
+        self._admin = admin
+
+    def log_ends(self, stream: str) -> list[int]:
+        return self._admin.ends(stream)
+
+    def since(self, stream: str, timestamp: int) -> list[int]:
+        found = []
+        for records in self._admin._memory.partitions(stream):
+            later = (offset for offset, record in enumerate(records) if record[2] >= timestamp)
+            found.append(next(later, len(records)))
+        return found
+
+    def report(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
+        del group
+        assert all(0 <= at <= self.log_ends(stream)[place] for (stream, place), at in positions.items())
+
+
 class ProducingAdmin(MemoryAdmin):
     """Reads checkpoints from their stream."""
 
@@ -83,15 +104,9 @@ class ProducingAdmin(MemoryAdmin):
         known = self._memory.streams
         return {name: StreamDescription(self.identity(name), len(known[name])) for name in streams if name in known}
 
-    def log_ends(self, stream: str) -> list[int]:
-        return self.ends(stream)
-
-    def offsets_since(self, stream: str, timestamp: int) -> list[int]:
-        found = []
-        for records in self._memory.partitions(stream):
-            later = (offset for offset, record in enumerate(records) if record[2] >= timestamp)
-            found.append(next(later, len(records)))
-        return found
+    @property
+    def offsets(self) -> "ProducedOffsets":
+        return ProducedOffsets(self)
 
     @property
     def metadata_ms(self) -> int:
@@ -104,10 +119,6 @@ class ProducingAdmin(MemoryAdmin):
         self._memory.streams.pop(stream, None)
         self._system.removed[stream] += 1
         self._system.starts = {place: at for place, at in self._system.starts.items() if place[0] != stream}
-
-    def report_offsets(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
-        del group
-        assert all(0 <= at <= self.ends(stream)[place] for (stream, place), at in positions.items())
 
     def check(self, stream: str, use: StreamUse) -> None:
         del stream, use

@@ -187,7 +187,7 @@ def test_a_checkpoint_can_be_taken_back(kafka: KafkaSystem, name: str) -> None:
 def test_offsets_are_noted_for_those_who_watch_lag(kafka: KafkaSystem, broker: Broker, topic: MakeTopic) -> None:
     name = topic(2)
     admin = kafka.admin()
-    admin.report_offsets(name, {(name, 0): 7, (name, 1): 9})
+    admin.offsets.report(name, {(name, 0): 7, (name, 1): 9})
     reader = Consumer({"bootstrap.servers": broker.address, "group.id": name})
     places = [TopicPartition(name, 0), TopicPartition(name, 1)]
     wait_until(lambda: [place.offset for place in reader.committed(places)] == [7, 9], "the offsets are there")
@@ -197,12 +197,12 @@ def test_offsets_are_noted_for_those_who_watch_lag(kafka: KafkaSystem, broker: B
 def test_a_time_is_the_offset_of_the_first_record_that_is_not_older(kafka: KafkaSystem, name: str) -> None:
     admin = kafka.admin()
     admin.create(name, 2)
-    assert admin.offsets_since(name, 1_000) == [0, 0]
+    assert admin.offsets.since(name, 1_000) == [0, 0]
     writing = kafka.producer().begin()
     writing.append(name, 0, [(None, b"", time, ()) for time in (1_000, 3_000, 2_000)])
     writing.commit()
-    assert admin.offsets_since(name, 1_000) == [0, 0]
-    assert admin.offsets_since(name, 1_001) == [1, 0]
+    assert admin.offsets.since(name, 1_000) == [0, 0]
+    assert admin.offsets.since(name, 1_001) == [1, 0]
     # Behind the last record, and the mark of the transaction.
-    assert admin.offsets_since(name, 3_001) in ([3, 0], [4, 0])
-    assert admin.offsets_since(name, LATEST) == admin.ends(name)
+    assert admin.offsets.since(name, 3_001) in ([3, 0], [4, 0])
+    assert admin.offsets.since(name, LATEST) == admin.ends(name)

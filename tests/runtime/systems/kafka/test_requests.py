@@ -34,7 +34,7 @@ KafkaSystem(address).admin().create(name, 1)
 system = KafkaSystem(address, give_up_after=timedelta(milliseconds=100))
 admin, late = system.admin(), 0
 requests = (
-    lambda: admin.report_offsets(name, {(name, 0): 1}),
+    lambda: admin.offsets.report(name, {(name, 0): 1}),
     lambda: admin.create(name, 1, "messages"),
     lambda: admin.create(f"{name}-{number}", 1, "changelog"),
     lambda: admin.identity(name),
@@ -75,14 +75,14 @@ address, name, before = sys.argv[1:]
 admin = KafkaSystem(address).admin()
 admin.create(name, 1)
 if before:
-    admin.report_offsets(name, {(name, 0): 1})
+    admin.offsets.report(name, {(name, 0): 1})
     for thread in threading.enumerate():
         if thread.name == "fluvial-offsets":
             thread.join()
 print("ready", flush=True)
 sys.stdin.readline()
 if not before:
-    admin.report_offsets(name, {(name, 0): 1})
+    admin.offsets.report(name, {(name, 0): 1})
 """
 """Makes a request and ends: before it is answered, or where it is made `before`, after."""
 
@@ -129,11 +129,11 @@ def test_of_offsets_that_wait_for_an_answer_the_newest_are_noted(
     admin = KafkaSystem(own_broker.address).admin()
     admin.create(name, 1)
     reader = Consumer({"bootstrap.servers": own_broker.address, "group.id": name})
-    admin.report_offsets(name, {(name, 0): 1})
+    admin.offsets.report(name, {(name, 0): 1})
     wait_until(lambda: noted(reader, name) == 1, "the first offset is noted")
     own_broker.pause()
     for offset in range(2, 1_000):
-        admin.report_offsets(name, {(name, 0): offset})
+        admin.offsets.report(name, {(name, 0): offset})
     assert committing() == 1
     own_broker.resume()
     wait_until(lambda: noted(reader, name) == 999, "the last offset is noted")
@@ -146,8 +146,8 @@ from fluvial.runtime.systems import KafkaSystem
 
 address, name = sys.argv[1:]
 admin = KafkaSystem(address).admin()
-admin.report_offsets(name, {(name, 0): 1})
-admin.report_offsets(name, {(name, 0): 2})
+admin.offsets.report(name, {(name, 0): 1})
+admin.offsets.report(name, {(name, 0): 2})
 """
 
 
