@@ -1,10 +1,9 @@
 """The environment of the compiled code of a task: watermarks, state, calls, outputs, counts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...dsl.operators import Operator
-from .calls.call_journal import KeptResults
 from .calls.in_flight import InFlightTracker
 from .calls.task_calls import Pool
 from .code.program import Program
@@ -15,6 +14,7 @@ from .message_places import MessagePlaces
 from .output_buffer import OutputBuffer
 from .state_backend import StateBackend
 from .stateful_operator import StatefulOperator
+from .task_options import TaskOptions
 from .task_requests import RunRequests
 from .time.input_progress import InputProgress
 from .time.watermarks import WatermarkGraph
@@ -41,15 +41,14 @@ class StageEnvironment:
     """The objects that compiled code and operators of one task may use. `bind` fills `stateful`, `pools`,
     `clock_users` and `closers`.
 
-    `empty` says that `backend` holds no state. `producer` is the number of the task in the trailers that it writes, and
-    `bucket` the key bucket that it processes of a stage that is split.
+    `options` are those of the task. `empty` says that `backend` holds no state.
     `places` tells where the message at hand was read, `requests` takes what stream tasks ask of the run, and
     `drained[0]` says that the run was told to drain. `closers` are called at the end, each of an operator.
-    `clock_fired` is the processing time up to which the clock timers of each processor have fired. `run` is the id of
-    the run. `journals` keep the results of calls, by operator.
+    `clock_fired` is the processing time up to which the clock timers of each processor have fired.
     """
 
     program: Program
+    options: TaskOptions
     watermarks: WatermarkGraph
     inputs: InputProgress
     tracker: InFlightTracker
@@ -60,14 +59,9 @@ class StageEnvironment:
     lateness: Lateness
     fired_windows: FiredWindowsOfTask
     pauses: FiringPauses
-    keeps_at_end: bool
     clock_fired: dict[str, int]
-    run: str
-    producer: int
-    bucket: int
     backend: StateBackend
     empty: bool
-    make_pool: Callable[..., Pool]
     stateful: dict[str, StatefulOperator]
     pools: dict[str, Pool]
     places: MessagePlaces
@@ -75,7 +69,6 @@ class StageEnvironment:
     drained: list[bool]
     clock_users: list[str] = field(default_factory=list)
     closers: list[tuple[Operator, Callable[[], None]]] = field(default_factory=list)
-    journals: Mapping[str, KeptResults] = field(default_factory=dict)
 
     def node_in(self, operator: str) -> int:
         """The watermark node that decides whether a message of this input is late."""

@@ -2,17 +2,14 @@
 
 import logging
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from ...dsl.message import Record
 from ...dsl.text import visible
 from ...planner.stream_names import growth_name
-from ...planner.task_assignment import StageTasks
-from .calls.call_journal import KeptResults
 from .calls.in_flight import InFlightTracker
-from .calls.pools import pool_of
 from .calls.task_calls import Pool, TaskCalls
 from .code.program import Program
 from .compiler.bindings import bind
@@ -27,14 +24,14 @@ from .message_counts import input_counts
 from .message_failures import FedBatch, MessageFailures
 from .message_places import MessagePlaces
 from .operators.joined_tables import JoinedTables
-from .output_buffer import DEAD_LETTERS, HandOver, OutputBuffer
+from .output_buffer import DEAD_LETTERS, OutputBuffer
 from .state_backend import StateBackend
 from .stateful_operator import StatefulOperator
+from .task_options import ALONE, TaskOptions
 from .task_requests import RunRequests
 from .task_state import TaskState
 from .time.bounds import START
 from .time.idle_sources import IdleSources
-from .time.input_ends import Accepts
 from .time.input_progress import InputProgress
 from .time.position import Position
 from .time.task_progress import TaskProgress
@@ -43,17 +40,6 @@ from .windows.fired_windows import FiredWindowsOfTask
 from .windows.grown_lateness import Lateness
 
 _log = logging.getLogger(__name__)
-
-NO_JOURNALS: Mapping[str, KeptResults] = {}
-"""Calls whose results nobody keeps."""
-
-
-def _every(_: object) -> bool:
-    return True
-
-
-def _never() -> bool:
-    return False
 
 
 def _failures_of(program: Program) -> Failures:
@@ -65,17 +51,11 @@ def _failures_of(program: Program) -> Failures:
 class StageTask:
     """One task of a stage. It must be used by one thread only. An asynchronous stage needs a running event loop.
 
-    `bucket` is the key bucket that the task processes, where the program is split. `feed` processes messages, and
-    `drain_outputs` returns the outputs. A commit must store `state.changes()` and `position()`. `progress` has the
-    watermarks, `calls` the asynchronous calls, `counts` the counts.
+    `feed` processes messages, and `drain_outputs` returns the outputs. A commit must store `state.changes()` and
+    `position()`. `progress` has the watermarks, `calls` the asynchronous calls, `counts` the counts.
 
-    `empty` says that the `backend` holds no state, so that it need not be read. `run` is the id of a run to the end of
-    input, which is the same when the run is restarted. `make_pool` makes the pool of the calls of an operator.
-    `hand_over` takes outputs in the middle of a firing: see
-    `OutputBuffer`. A run that `catches_up` ends without an end of input. With `keeps_at_end` windows that fire at an
-    end of input stay for a later run. A long firing pauses where the engine is `full`, and for its `turns`: see
-    `FiringPauses`. An engine that `takes_requests` heeds the `requests` of stream tasks; `drained[0]` tells these that
-    the run was told to drain. `journals` keep the results of calls, by operator.
+    `empty` says that the `backend` holds no state, so that it need not be read. `requests` has what stream tasks have
+    asked for; `drained[0]` tells these that the run was told to drain.
     """
 
     def __init__(
@@ -85,38 +65,24 @@ class StageTask:
         *,
         empty: bool = False,
         position: Position | None = None,
-        producer: int = 0,
-        bucket: int = 0,
-        producers: Mapping[str, StageTasks] | None = None,
-        accepts: Accepts = _every,
-        make_pool: Callable[..., Pool] = pool_of,
-        hand_over: HandOver | None = None,
-        run: str = "",
-        catches_up: bool = False,
-        keeps_at_end: bool = True,
-        full: Callable[[], bool] = _never,
-        turns: bool = False,
-        takes_requests: bool = False,
-        journals: Mapping[str, KeptResults] = NO_JOURNALS,
+        options: TaskOptions = ALONE,
     ) -> None:
-        position, producers = position or Position(), producers or {}
+        position = position or Position()
         graph, asynchronous = program.graph, program.asynchronous
         self.program = program
         self.stateful: dict[str, StatefulOperator] = {}
         self.pools: dict[str, Pool] = {}
-        self.requests, self.drained = RunRequests(taken=takes_requests), [False]
+        self.requests, self.drained = RunRequests(taken=options.takes_requests), [False]
         self.counts = StageCounts(dict.fromkeys(graph.inputs, 0), [0] * len(graph.operators))
         failures = _failures_of(program)
         self.failures = MessageFailures(failures, graph.inputs, asynchronous=asynchronous)
-        self.outputs = OutputBuffer(failures.dead_letters, hand_over)
+        self.outputs = OutputBuffer(failures.dead_letters, options.hand_over)
         self._effects = MessageEffects(self.stateful, self.outputs, self.counts.late, takes_back=program.takes_back)
         self.tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, self._effects)
         excludes = self.tracker.paused
         self.watermarks = WatermarkGraph(graph.nodes, self.tracker.floor, exact=graph.exact, excludes=excludes)
         self.tracker.precedes = self._precedes_firing(cache(graph.leads_to))
-        self.inputs = InputProgress(
-            graph.inputs, self.watermarks, position, producers, accepts, self.tracker.opened, catches_up=catches_up
-        )
+        self.inputs = self._inputs_from(position, options)
         self.idle_sources = IdleSources(self.inputs, position.quiet_since)
         reads = CountedReads(backend)
         self.calls = TaskCalls(self.pools, graph.inputs, lambda: self.tracker.waiting, self._pools_before_firings)
@@ -124,11 +90,22 @@ class StageTask:
             self.watermarks, graph.node_in, self.inputs, graph.inputs_before, self.tracker, asynchronous=asynchronous
         )
         self.state = TaskState(graph.operators, self.stateful, reads)
-        self._pauses = self._pauses_where(full, turns=turns)
-        self._bucket, self._journals = bucket, journals
-        self._environment = self._environment_of(position, reads, make_pool, empty, producer, run, keeps_at_end)
+        self._pauses = self._pauses_where(options.full, turns=options.turns)
+        self._bucket = options.bucket
+        self._environment = self._environment_of(position, reads, options, empty=empty)
         self._reads = bind(self._environment)
         self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
+
+    def _inputs_from(self, position: Position, options: TaskOptions) -> InputProgress:
+        return InputProgress(
+            self.program.graph.inputs,
+            self.watermarks,
+            position,
+            options.producers,
+            options.accepts,
+            self.tracker.opened,
+            catches_up=options.catches_up,
+        )
 
     def _precedes_firing(self, leads_to: Callable[[str, str], bool]) -> Callable[[str], bool]:
         """A function that tells whether what an operator emits comes to the one that fires."""
@@ -155,17 +132,11 @@ class StageTask:
         return [pool for id, pool in self.pools.items() if id in reached]
 
     def _environment_of(
-        self,
-        position: Position,
-        reads: CountedReads,
-        make_pool: Callable[..., Pool],
-        empty: bool,
-        producer: int,
-        run: str,
-        keeps_at_end: bool,
+        self, position: Position, reads: CountedReads, options: TaskOptions, *, empty: bool
     ) -> StageEnvironment:
         return StageEnvironment(
             program=self.program,
+            options=options,
             watermarks=self.watermarks,
             inputs=self.inputs,
             tracker=self.tracker,
@@ -176,20 +147,14 @@ class StageTask:
             lateness=Lateness(position),
             fired_windows=FiredWindowsOfTask(position),
             pauses=self._pauses,
-            keeps_at_end=keeps_at_end,
             clock_fired=dict(position.clock_fired),
-            run=run,
-            producer=producer,
-            bucket=self._bucket,
             backend=reads,
             empty=empty,
-            make_pool=make_pool,
             stateful=self.stateful,
             pools=self.pools,
             places=MessagePlaces(self.failures, self.tracker, self.program.without_offsets),
             requests=self.requests,
             drained=self.drained,
-            journals=self._journals,
         )
 
     def close(self) -> None:

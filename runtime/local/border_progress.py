@@ -6,7 +6,6 @@ from typing import Protocol
 from msgspec import structs
 
 from ...planner.plan import Plan, PlannedStage
-from ...planner.task_assignment import StageTasks, stages_of
 from ..kernel.time.border_watermarks import ControlMessage, control_record
 from ..kernel.time.bounds import END, START
 from .commit.contract import StagedOutputs
@@ -83,10 +82,3 @@ class BorderProgress:
         watermark = END if id in self._silent else self._work.reported_watermark_of(id)
         ended = self._work.has_ended(id) and not busy
         return watermark, ended, self._work.is_idle(id) and not busy
-
-
-def writers_of(plan: Plan, stage: str) -> dict[str, StageTasks]:
-    """The tasks that write each intermediate stream that a stage reads."""
-    stages = stages_of(plan)
-    between = (plan.stream(name) for name in plan.stage(stage).inputs if plan.stream(name).kind == "intermediate")
-    return {stream.name: stages[plan.operator(stream.written_by[0]).stage] for stream in between}

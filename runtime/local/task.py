@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
@@ -10,7 +10,6 @@ from msgspec import structs
 from ...planner.commits import commits_wait
 from ...planner.plan import PlannedStage
 from ...planner.state_schema import carried
-from ..kernel.calls.pools import pool_of
 from ..kernel.code.program import Program
 from ..kernel.stage import StageTask
 from ..kernel.state_cache import Size
@@ -20,7 +19,7 @@ from ..kernel.time.position import Position
 from ..output_routes import MOST_IN_SINKS
 from ..systems.contract import StreamPartition
 from ..systems.provisioning import tables_by_stream
-from .border_progress import BorderProgress, writers_of
+from .border_progress import BorderProgress
 from .checkpoints.checkpoint import Checkpoint, Hold, Owner
 from .commit.contract import Committed, TaskCommit
 from .holds import TaskHolds
@@ -97,21 +96,11 @@ class LocalTask:
         work = StageTask(
             self.program,
             setup.store,
-            hand_over=self._route,
-            full=self._is_full,
-            turns=True,
-            run=run.id,
-            catches_up=run.catches_up,
-            keeps_at_end=not run.settings.forget_at_end,
             empty=checkpoint.blank,
             position=checkpoint.position,
-            producer=setup.producer,
-            bucket=setup.bucket,
-            producers=writers_of(run.plan, setup.stage),
-            accepts=lambda control: control.run == run.id,
-            make_pool=partial(pool_of, sleep=run.sleep, gate=run.gate),
-            takes_requests=True,
-            journals=self.journals,
+            options=replace(
+                run.options_of(setup), journals=self.journals, hand_over=self._route, full=self._is_full, turns=True
+            ),
         )
         work.drained[0] = run.ends_by_drain
         return work

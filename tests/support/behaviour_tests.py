@@ -154,6 +154,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/kernel/time/input_ends.py": ("tests/runtime/kernel/time/test_input_progress.py",),
     "runtime/kernel/time/node_watermarks.py": ("tests/runtime/kernel/time/test_watermarks.py",),
     "runtime/kernel/time/operator_watermarks.py": ("tests/runtime/kernel/time/test_watermarks.py",),
+    "runtime/local/run_context.py": ("tests/runtime/local/test_task.py",),
     "runtime/local/commit/changelog.py": (
         "tests/runtime/local/commit/test_changelog_commit.py",
         "tests/local_engine/test_forgetting.py",

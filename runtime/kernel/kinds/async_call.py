@@ -82,7 +82,7 @@ def attach_pool(
 ) -> dict[str, Any]:
     """Make the pool of an operator; `after` takes each call that has ended. Returns what compiled code calls."""
     given: dict[str, Any] = {}
-    if (kept := environment.journals.get(operator.id)) is not None:
+    if (kept := environment.options.journals.get(operator.id)) is not None:
         given["journal"] = _journal(environment, operator, kept)
     if call.table is not None and call.limit is not None:
         # Each attempt has its own timeout; to wait for the limit must cost the message none.
@@ -90,7 +90,7 @@ def attach_pool(
         call = replace(call, timeout=_FOREVER)
     elif (door := _door(environment, operator, call)) is not None:
         given["door"] = door
-    pool = environment.pools[operator.id] = environment.make_pool(operator, call, after, **given)
+    pool = environment.pools[operator.id] = environment.options.make_pool(operator, call, after, **given)
     return {"submit": pool.submit}
 
 
@@ -119,7 +119,7 @@ def _windows(environment: StageEnvironment) -> set[str]:
 
 def _run_of_end(environment: StageEnvironment) -> str | None:
     """The run whose end of input may fire windows that fire again in the next run; empty if none do."""
-    return (environment.run or None) if environment.keeps_at_end else ""
+    return (environment.options.run or None) if environment.options.keeps_at_end else ""
 
 
 def _journal(environment: StageEnvironment, operator: Operator, kept: KeptResults) -> CallJournal:

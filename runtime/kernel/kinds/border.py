@@ -40,7 +40,7 @@ def _border_record(writer: CodeWriter, path: CodePath, operator: Operator, names
 def _bind_border(environment: StageEnvironment, operator: ops.Border) -> dict[str, Any]:
     """The list of records for the next stage, and the encoder of their values."""
     records = environment.outputs.of(operator.id)
-    node, now, producer = environment.node_in(operator.id), environment.watermarks.now, environment.producer
+    node, now, producer = environment.node_in(operator.id), environment.watermarks.now, environment.options.producer
     program = environment.program
 
     def release(record: Any) -> None:
@@ -91,7 +91,7 @@ def _bind_combiner(
         partials.span,
         value_serde(type_),
         bound.get("check_size"),
-        environment.producer if trailers else None,
+        environment.options.producer if trailers else None,
         records,
     )
     limit = environment.program.limits.get(operator.id)

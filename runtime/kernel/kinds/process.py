@@ -56,7 +56,7 @@ def context_of(
         pauses=environment.pauses,
         clock=lambda: environment.watermarks.clock,
         clock_fired=environment.clock_fired.get(operator.id, environment.watermarks.clock),
-        run=environment.run,
+        run=environment.options.run,
         **of_handler,
     )
 

@@ -93,7 +93,7 @@ def _attach_task_call(
 def _context(environment: StageEnvironment) -> TaskContext:
     """Which task it is."""
     stage = environment.program.plan.stage(environment.program.stage)
-    bucket, number = divmod(environment.producer, stage.tasks)
+    bucket, number = divmod(environment.options.producer, stage.tasks)
     return TaskContext(TaskId(stage.id, number, bucket, stage.elasticity).name, number)
 
 

@@ -66,7 +66,7 @@ def _make_window(environment: StageEnvironment, operator: ops.WindowBy, emit: Ca
         schedule=schedule_of(environment, operator),
         firing=partial(environment.firing, node),
         pauses=environment.pauses,
-        keeps=environment.keeps_at_end and operator.accumulate,
+        keeps=environment.options.keeps_at_end and operator.accumulate,
         fired=environment.fired_windows.of(operator.id),
     )
     window: StatefulOperator

@@ -13,6 +13,7 @@ from ....planner.task_assignment import StageTasks
 from ...kernel.code.source_code import ReadTimes, times_reader
 from ...kernel.stage import StageTask
 from ...kernel.state_backend import Change
+from ...kernel.task_options import TaskOptions
 from ...kernel.time.bounds import END
 from ...process.gc_tuning import reduced_gc
 from ...systems.provisioning import bootstrap_streams
@@ -117,10 +118,12 @@ class _BucketStage:
             pages,
             empty=not pages.index.prefixes,
             position=pages.index.position(stage),
-            producers=dict.fromkeys(self._stage.inputs, StageTasks(1)),
-            keeps_at_end=bundle.keeps_at_end,
-            full=self._is_full,
-            hand_over=lambda operator, outputs: self._router.route(operator, outputs, self._rows),
+            options=TaskOptions(
+                producers=dict.fromkeys(self._stage.inputs, StageTasks(1)),
+                keeps_at_end=bundle.keeps_at_end,
+                full=self._is_full,
+                hand_over=lambda operator, outputs: self._router.route(operator, outputs, self._rows),
+            ),
         )
         self._rows: list[Row] = []
         self._read: dict[str, int] = {}

@@ -9,6 +9,8 @@ from fluvial.planner import plan
 from fluvial.runtime.kernel.code.program import Program
 from fluvial.runtime.kernel.compiler.compiler import compile_stage
 from fluvial.runtime.kernel.stage import StageTask
+from fluvial.runtime.kernel.task_options import TaskOptions
+from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.kernel.time.stage_input import TimeSource
 from fluvial.runtime.state import MemoryStore
 
@@ -23,9 +25,10 @@ def program_of(pipeline: Pipeline, stage: int = 0, clocks: Mapping[str, TimeSour
     return compile_stage(made, planned.id, {**usual, **(clocks or {})}, trailers=True)
 
 
-def task_of(pipeline: Pipeline, stage: int = 0, **options: Any) -> StageTask:
-    """A task of a stage that begins with nothing."""
-    return StageTask(program_of(pipeline, stage), MemoryStore(), empty=True, **options)
+def task_of(pipeline: Pipeline, stage: int = 0, *, position: Position | None = None, **options: Any) -> StageTask:
+    """A task of a stage that begins without state."""
+    program = program_of(pipeline, stage)
+    return StageTask(program, MemoryStore(), empty=True, position=position, options=TaskOptions(**options))
 
 
 def feed(task: StageTask, stream: str, *records: Record) -> dict[str, list[Any]]:

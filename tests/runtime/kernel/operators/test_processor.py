@@ -25,6 +25,7 @@ from fluvial.dsl import (
 )
 from fluvial.planner.task_assignment import StageTasks
 from fluvial.runtime.kernel.stage import StageTask
+from fluvial.runtime.kernel.task_options import TaskOptions
 from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record, pack_trailer, with_trailer
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
@@ -456,13 +457,14 @@ def test_a_message_behind_the_end_of_its_input_meets_the_time_before_it() -> Non
     by_key = pipeline.stream("in", value=str).partition_by(lambda _: "k", id="b", key_type=str, value=str)
     by_key.process(Meeting(), id="it").send_to("out", value=str)
     program, store = program_of(pipeline, 1), MemoryStore()
+    behind_one = TaskOptions(producers={"p-b": StageTasks(1)})
     message = with_trailer((b"k", b"x", 200, ()), pack_trailer(0, 90))
-    task = StageTask(program, store, empty=True, producers={"p-b": StageTasks(1)})
+    task = StageTask(program, store, empty=True, options=behind_one)
     feed(task, "p-b", message, control_record(ControlMessage("r", 0, 0, 1, 100, ended=True), 100))
     feed(task, "p-b", message)
     assert met == [90, 205, 100]
     store.write(task.state.changes())
-    later = StageTask(program, store, position=replace(task.position(), ended={}), producers={"p-b": StageTasks(1)})
+    later = StageTask(program, store, position=replace(task.position(), ended={}), options=behind_one)
     feed(later, "p-b", with_trailer((b"j", b"x", 900, ()), pack_trailer(0, 800)))
     assert met == [90, 205, 100, 205, 800]
 
