@@ -116,9 +116,15 @@ METRICS: tuple[MetricDefinition, ...] = (
     MetricDefinition(
         "breaker_openings", "counter", _BREAKER, _LOCAL, "How often a breaker has begun to leave calls off."
     ),
-    MetricDefinition("pool_places", "gauge", _FUNCTION, _LOCAL, "Threads or processes for calls of a plain function."),
     MetricDefinition(
-        "pool_places_taken", "gauge", _FUNCTION, _LOCAL, "Of these, those that make a call, or are kept for one."
+        "pool_permits",
+        "gauge",
+        _FUNCTION,
+        _LOCAL,
+        "Calls of a plain function that may be made at once: one for each thread or process.",
+    ),
+    MetricDefinition(
+        "pool_permits_taken", "gauge", _FUNCTION, _LOCAL, "Of these, those that calls have, or are about to have."
     ),
     MetricDefinition(
         "pool_waiting_calls",

@@ -127,7 +127,7 @@ class CallPool:
 
     `deliver(call)` is called in the event loop for each call that has ended, in the operator's order. Each attempt
     waits for the `door`, if there is one, before its timeout begins.
-    A call that the `journal` answers takes no place among those that run.
+    A call that the `journal` answers takes no permit.
     """
 
     def __init__(

@@ -161,7 +161,7 @@ class CallJournal:
 
 
 class JournalledQueues(OrderedQueues):
-    """Queues of calls with a journal. A call whose results were kept is not made, and ends at its place in the order.
+    """Queues of calls with a journal. A call whose results were kept is not made, and ends in its turn.
     The results of other calls are kept as soon as these end, before their turn to be delivered."""
 
     __slots__ = ("_closed", "_journal", "_make")

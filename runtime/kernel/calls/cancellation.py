@@ -70,7 +70,7 @@ def is_one_of(error: BaseException, classes: tuple[type[BaseException], ...]) ->
 
 class AbandonedCalls:
     """The tasks of calls that were given up and are still running. More than `most` of them are an error, which names
-    the caller as `what`, and its place in the user's file as `origin`."""
+    the caller as `what`, and its location in the user's file as `origin`."""
 
     def __init__(self, most: int, what: str, origin: object) -> None:
         self._most = most

@@ -4,7 +4,7 @@ import asyncio
 import math
 
 from ....dsl.operators.calls import Adaptive
-from .places import CallPlaces
+from .permits import CallPermits
 
 PROBE_SECONDS = 5.0
 """So often the window is made small for a moment, to measure again how long a call takes that does not wait."""
@@ -86,16 +86,16 @@ class Concurrency:
 
     def __init__(self, adaptive: Adaptive, most: int) -> None:
         self.window = ServiceWindow(adaptive.least, most)
-        self._places = CallPlaces(lambda: int(self.window.size))
+        self._permits = CallPermits(lambda: int(self.window.size))
 
     @property
     def running(self) -> int:
         """How many calls run."""
-        return self._places.taken
+        return self._permits.taken
 
     async def enter(self) -> None:
         """Wait until one more call may run."""
-        await self._places.enter()
+        await self._permits.enter()
 
     def begin(self) -> float:
         """A call that has entered begins now. Returns the time, for `leave`."""
@@ -104,14 +104,14 @@ class Concurrency:
         return now
 
     def leave(self, began: float, *, failed: bool) -> None:
-        """A call that began at the time `began` has ended: free its place."""
+        """A call that began at the time `began` has ended: give its permit back."""
         self.window.end(began, asyncio.get_running_loop().time(), failed=failed)
         self.give_up()
 
     def give_up(self) -> None:
-        """A call that has entered does not run: free its place, and take no measure of it."""
-        self._places.leave()
+        """A call that has entered does not run: give its permit back, and take no measure of it."""
+        self._permits.leave()
 
     def close(self) -> None:
         """Forget all calls, those that run and those that wait: their pool is closed."""
-        self._places.clear()
+        self._permits.clear()

@@ -169,8 +169,8 @@ class TableDoor(Door):
 
 
 class PoolDoor(Door):
-    """The door of calls of a plain function. They also wait for a place in the pool of the function, before their
-    timeout begins. Messages are taken for twice as many calls as there are places, so that a commit waits for few."""
+    """The door of calls of a plain function. They also wait for a permit of the pool of the function, before their
+    timeout begins. Messages are taken for twice as many calls as there are permits, so that a commit waits for few."""
 
     def __init__(
         self,
@@ -188,13 +188,13 @@ class PoolDoor(Door):
         """How many more calls may be submitted now."""
         pool = self._pool()
         # A queue holds as many calls as may run.
-        return super().room if pool is None else min(super().room, max(0, 2 * pool.places.size - pool.places.wanted))
+        return super().room if pool is None else min(super().room, max(0, 2 * pool.permits.size - pool.permits.wanted))
 
     @property
     def holds(self) -> bool:
-        """Whether calls wait for what others share, or none may be submitted because of that. A wait for a place in the
-        pool does not count: it may never end, and then is a stall."""
-        if self._known is None or self._known.places.taken < self._known.places.size:
+        """Whether calls wait for what others share, or none may be submitted because of that. A wait for a permit of
+        the pool does not count: it may never end, and then is a stall."""
+        if self._known is None or self._known.permits.taken < self._known.permits.size:
             return super().holds
         limited = self._admission is not None and self._admission.waiting > 0
         return limited or (self._circuit is not None and self._circuit.waiting > 0)
@@ -203,15 +203,15 @@ class PoolDoor(Door):
         """A call will come: one that is submitted, or is to be made again."""
         super().expect()
         if (pool := self._pool()) is not None:
-            pool.places.expected += 1
+            pool.permits.expected += 1
 
     def _arrived(self, calls: int) -> None:
         super()._arrived(calls)
         if self._known is not None:
-            self._known.places.expected -= calls
+            self._known.permits.expected -= calls
 
     def _pool(self) -> FunctionPool | None:
-        """The pool whose places calls wait for; None where no call waits for any."""
+        """The pool whose permits calls wait for; None where no call waits for any."""
         if self._known is None:
             self._known = loop_pools(asyncio.get_running_loop()).waited_for(self._pooled)
         return self._known
@@ -224,30 +224,30 @@ class PoolDoor(Door):
         return refused
 
     async def _rested(self, circuit: Circuit) -> None:
-        """Wait until calls do not rest. One that does takes no place soon."""
+        """Wait until calls do not rest. One that does takes no permit soon."""
         if (pool := self._pool()) is None:
             await super()._rested(circuit)
             return
-        pool.places.expected -= 1
+        pool.permits.expected -= 1
         try:
             await super()._rested(circuit)
         finally:
-            pool.places.expected += 1
+            pool.permits.expected += 1
 
     async def _admitted(self, value: Any) -> Ticket | None:
         """Wait until a call is one of those that may run."""
         if (pool := self._pool()) is None:
             return await super()._admitted(value)
         # First: what a limit allows is to be used at once.
-        await pool.places.enter()
+        await pool.permits.enter()
         try:
             return await super()._admitted(value)
         except BaseException:
-            pool.places.leave()
+            pool.permits.leave()
             raise
 
     def _give_back(self, ticket: Ticket | None) -> None:
         """A call that was admitted does not run."""
         super()._give_back(ticket)
         if (pool := self._pool()) is not None:
-            pool.places.leave()
+            pool.permits.leave()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ....dsl.pooled_function import PooledFunction, give_pools, pools_of
 from ...process.machine import THIS_MACHINE, Machine
-from .places import CallPlaces
+from .permits import CallPermits
 from .pool_work import PoolWork, ProcessWork, ThreadWork
 from .threads import CallThreads
 
@@ -22,17 +22,17 @@ _log = logging.getLogger(__name__)
 
 
 class PoolUse(NamedTuple):
-    """How the pools of the functions of a name are used: of so many `places`, which are threads or processes, some are
+    """How the pools of the functions of a name are used: of so many `permits`, one for each thread or process, some are
     `taken`, and so many calls are `waiting` for one."""
 
     function: str
-    places: int
+    permits: int
     taken: int
     waiting: int
 
 
-class PoolPlaces(CallPlaces):
-    """The `size` places of a pool. A place is taken by a call that runs, by one that was given up and has not returned,
+class PoolPermits(CallPermits):
+    """The `size` permits of a pool. One is taken by a call that runs, by one that was given up and has not returned,
     and by one that a door has let in and that is about to begin."""
 
     def __init__(self, size: int) -> None:
@@ -43,7 +43,7 @@ class PoolPlaces(CallPlaces):
 
     @property
     def wanted(self) -> int:
-        """How many places are taken, or will be."""
+        """How many permits are taken, or will be."""
         return self.taken + self.expected
 
 
@@ -52,9 +52,9 @@ class FunctionPool:
 
     def __init__(self, pooled: PooledFunction[..., Any], work: PoolWork) -> None:
         self.users = 0
-        self.places = PoolPlaces(pooled.size)
+        self.permits = PoolPermits(pooled.size)
         self.kept: int = 0
-        """Places that a door has taken for calls which begin now."""
+        """How many permits a door has taken for calls which begin now."""
         self._pooled = pooled
         self._work = work
         self._threads = CallThreads(pooled.size)
@@ -68,7 +68,7 @@ class FunctionPool:
         await asyncio.shield(self._opening)
 
     async def _prepared(self) -> None:
-        preparing = [self._threads.submit(self._work.prepare) for _ in range(self.places.size)]
+        preparing = [self._threads.submit(self._work.prepare) for _ in range(self.permits.size)]
         ended = await asyncio.gather(*map(asyncio.wrap_future, preparing), return_exceptions=True)
         for error in ended:
             if error is not None:
@@ -76,16 +76,16 @@ class FunctionPool:
 
     async def call(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Make a call, and return its result. If this is cancelled, a process that makes the call is ended; a thread
-        runs on, and keeps its place until it returns."""
+        runs on, and keeps its permit until it returns."""
         if self.kept:
             self.kept -= 1
         else:
-            await self.places.enter()
+            await self.permits.enter()
         loop = asyncio.get_running_loop()
 
         def left(_: object) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits for a place
-                loop.call_soon_threadsafe(self.places.leave)
+            with suppress(RuntimeError):  # the loop is closed: nobody waits for a permit
+                loop.call_soon_threadsafe(self.permits.leave)
 
         outcome: Future[Any] = Future()
         try:
@@ -94,7 +94,7 @@ class FunctionPool:
             job = self._work.job(args, named)
             self._threads.submit(job.run, outcome).add_done_callback(left)
         except BaseException:
-            self.places.leave()
+            self.permits.leave()
             raise
         try:
             return await asyncio.wrap_future(outcome)
@@ -198,7 +198,7 @@ class LoopPools:
         return await self._pool(pooled).call(args, named)
 
     def waited_for(self, pooled: PooledFunction[..., Any]) -> FunctionPool | None:
-        """The pool whose places calls of a function wait for; None where none waits."""
+        """The pool whose permits calls of a function wait for; None where none waits."""
         pool = self._pool(pooled)
         return pool if isinstance(pool, FunctionPool) else None
 
@@ -207,10 +207,10 @@ class LoopPools:
         found: dict[str, PoolUse] = {}
         for pooled, pool in self._pools.items():
             if isinstance(pool, FunctionPool):
-                name, places = pooled.__name__, pool.places
+                name, permits = pooled.__name__, pool.permits
                 before = found.get(name, PoolUse(name, 0, 0, 0))
                 found[name] = PoolUse(
-                    name, before.places + places.size, before.taken + places.taken, before.waiting + places.waiting
+                    name, before.permits + permits.size, before.taken + permits.taken, before.waiting + permits.waiting
                 )
         return [*found.values()]
 

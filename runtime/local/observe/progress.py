@@ -211,8 +211,8 @@ class ProgressReporter:
             yield Sample("breaker_open", int(circuit.open), (circuit.name,))
             yield Sample("breaker_openings", circuit.openings, (circuit.name,))
         for pool in self.pools():
-            yield Sample("pool_places", pool.places, (pool.function,))
-            yield Sample("pool_places_taken", pool.taken, (pool.function,))
+            yield Sample("pool_permits", pool.permits, (pool.function,))
+            yield Sample("pool_permits_taken", pool.taken, (pool.function,))
             yield Sample("pool_waiting_calls", pool.waiting, (pool.function,))
         yield Sample("commit_seconds", self.commit.histogram)
         yield Sample("uptime_seconds", seconds)

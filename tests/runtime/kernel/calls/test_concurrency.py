@@ -109,7 +109,7 @@ def test_calls_wait_for_their_turn_and_one_that_is_cancelled_takes_no_place() ->
         first.cancel()
         await asyncio.sleep(0)
         concurrency.leave(concurrency.begin(), failed=False)
-        second.cancel()  # it has a place by now
+        second.cancel()  # it has a permit by now
         await asyncio.sleep(0)
         await third
         assert concurrency.running == 2

@@ -61,7 +61,9 @@ def test_at_most_so_many_calls_run_at_once() -> None:
     async def main() -> list[Any]:
         calls = [asyncio.ensure_future(pooled(number)) for number in range(5)]
         await until(lambda: slow.running == 2)
-        assert loop_pools(asyncio.get_running_loop()).uses() == [PoolUse("Slow.__call__", places=2, taken=2, waiting=3)]
+        assert loop_pools(asyncio.get_running_loop()).uses() == [
+            PoolUse("Slow.__call__", permits=2, taken=2, waiting=3)
+        ]
         for _ in calls:
             slow.go_on.release()
         return [await call for call in calls]
@@ -237,9 +239,9 @@ def test_a_call_that_its_limit_refuses_takes_no_place() -> None:
     async def main() -> tuple[list[bool], int, int]:
         door = PoolDoor(pooled, Admission(Limit("once", budget=1, when_exhausted="error")))
         ended = await answers(pooled, 4, door=door)
-        places = loop_pools(asyncio.get_running_loop()).waited_for(pooled).places  # type: ignore[union-attr]
-        await until(lambda: places.taken == 0)
-        return [call.error is None for call in ended], places.taken, places.expected
+        permits = loop_pools(asyncio.get_running_loop()).waited_for(pooled).permits  # type: ignore[union-attr]
+        await until(lambda: permits.taken == 0)
+        return [call.error is None for call in ended], permits.taken, permits.expected
 
     assert in_loop(main()) == ([True, False, False, False], 0, 0)
 
@@ -346,7 +348,7 @@ def test_a_run_whose_threads_are_all_taken_for_good_says_that_nothing_moves() ->
     streams = MemorySystem()
     streams.admin().create("in", 1)
     writing = streams.producer().begin()
-    # Many, as a call that is given up before its thread begins leaves its place.
+    # Many, as a call that is given up before its thread begins gives its permit back.
     writing.append("in", 0, [(None, b"%d" % number, 1, ()) for number in range(50)])
     writing.commit()
     try:

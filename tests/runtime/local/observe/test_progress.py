@@ -151,9 +151,9 @@ def test_what_is_used_of_limits_is_told_and_an_exhausted_budget_is_a_warning() -
 
 def test_what_is_taken_of_the_pools_of_functions_is_told_by_name() -> None:
     last = told_by(pooled(), numbers(MemorySystem(), 1, 2, 3))[-1]
-    assert values(last, "pool_places") == {("halves",): 5}
+    assert values(last, "pool_permits") == {("halves",): 5}
     assert values(last, "pool_waiting_calls") == {("halves",): 0}
-    assert values(last, "pool_places_taken").keys() == {("halves",)}  # a thread may not have left yet
+    assert values(last, "pool_permits_taken").keys() == {("halves",)}  # a thread may not have left yet
 
 
 def sized(*, applied: bool = True) -> SizingRecord:
