@@ -68,11 +68,11 @@ class Topics:
                 self._admin = AdminClient(self._quiet)
 
     def _ends(self, topic: str) -> list[int]:
-        partitions = self._partitions.get(topic, PARTITIONS)
-        places = [TopicPartition(topic, partition) for partition in range(partitions)]
+        count = self._partitions.get(topic, PARTITIONS)
+        partitions = [TopicPartition(topic, number) for number in range(count)]
         latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = self._admin.list_offsets(dict.fromkeys(places, latest), request_timeout=_SECONDS)
-        return [asked[place].result().offset for place in places]
+        asked = self._admin.list_offsets(dict.fromkeys(partitions, latest), request_timeout=_SECONDS)
+        return [asked[partition].result().offset for partition in partitions]
 
     def read(self, topic: str) -> Iterator[tuple[bytes, int]]:
         """Each value with the time that the broker gave it, in ms since epoch; up to the end that there is now."""
@@ -94,9 +94,9 @@ class Topics:
 
     def _drop_passed(self, topic: str, left: dict[int, int]) -> None:
         """The last offsets may hold marks of transactions, which never come as messages."""
-        for place in self._consumer.position([TopicPartition(topic, partition) for partition in left]):
-            if place.offset >= left.get(place.partition, place.offset + 1):
-                del left[place.partition]
+        for partition in self._consumer.position([TopicPartition(topic, number) for number in left]):
+            if partition.offset >= left.get(partition.partition, partition.offset + 1):
+                del left[partition.partition]
 
     def close(self) -> None:
         """Let the client go."""
@@ -131,16 +131,16 @@ def produce_all(address: str, topic: str, source: Source[Any], count: int) -> No
     producer = Producer({"bootstrap.servers": address, "linger.ms": 20, "partitioner": "murmur2_random"})
     encode = msgspec.json.Encoder().encode
     for message, partition in source.with_markers(count):
-        place = _BY_KEY if partition is None else partition
-        produce(producer, topic, source.key(message).encode(), encode(message), message.at, place)
+        to = _BY_KEY if partition is None else partition
+        produce(producer, topic, source.key(message).encode(), encode(message), message.at, to)
     producer.flush()
 
 
-def produce(producer: Producer, topic: str, key: bytes, value: bytes, at: int, place: int = _BY_KEY) -> None:
+def produce(producer: Producer, topic: str, key: bytes, value: bytes, at: int, partition: int = _BY_KEY) -> None:
     """Hand a message of a time to a client, once it has room."""
     while True:
         try:
-            producer.produce(topic, value, key, place, timestamp=at)
+            producer.produce(topic, value, key, partition, timestamp=at)
             return
         except BufferError:
             producer.poll(0.1)

@@ -23,7 +23,7 @@ def _grown(stream: PlannedStream, count: int) -> PlannedStream:
     return structs.replace(stream, partitions=count, began_with=stream.spread)
 
 
-def places_of(plan: Plan, stage: str, number: int) -> dict[str, tuple[str, int]]:
+def partitions_read(plan: Plan, stage: str, number: int) -> dict[str, tuple[str, int]]:
     """The partitions that the tasks of a number read, by the name of the input."""
     firsts = first_numbers(plan, stage)
     streams = [plan.stream(name) for name in firsts]

@@ -31,7 +31,7 @@ class ExportedOffsets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def by_task(self) -> dict[str, dict[StreamPartition, int]]:
         """The offsets of each task, by partition."""
         return {
-            task: {_place_of(place): offset for place, offset in offsets.items()}
+            task: {_partition_of(partition): offset for partition, offset in offsets.items()}
             for task, offsets in self.tasks.items()
         }
 
@@ -72,7 +72,7 @@ def read_offsets_file(path: Path) -> ExportedOffsets:
     return offsets
 
 
-def _place_of(name: str) -> StreamPartition:
+def _partition_of(name: str) -> StreamPartition:
     stream, _, partition = name.rpartition("/")
     if not stream or not partition.isdecimal():
         raise ValueError(f"{name!r} is no STREAM/PARTITION")

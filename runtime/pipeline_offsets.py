@@ -192,8 +192,10 @@ def import_offsets(
             raise UsageError(explain(wrong, f"those of {plan.name!r}", "name the file of this pipeline"))
         offsets = record.by_task
         _refuse_shape(plan, stored, offsets, f"{file} is of other tasks", "use the settings of the export")
-        for place, offset in {(place, at) for places in offsets.values() for place, at in places.items()}:
-            check_offset(streams, place, offset)
+        for partition, offset in {
+            (partition, at) for partitions in offsets.values() for partition, at in partitions.items()
+        }:
+            check_offset(streams, partition, offset)
         return offsets
 
     return _set(pipeline, engine, system, settings, wanted, dry_run=dry_run, command="fluvial checkpoint import")
@@ -250,8 +252,8 @@ def _portable(plan: Plan) -> set[str]:
 def _refuse_shape(plan: Plan, stored: Checkpoints, tasks: OffsetsByTask, wrong: str, remedy: str) -> None:
     """Raise PlanError unless these are the tasks of the plan, each with its partitions."""
     counts = settable(plan)
-    places = {(stream, number): 0 for stream in _portable(plan) for number in range(counts[stream])}
-    expected = by_task(plan, stored, places)
+    partitions = {(stream, number): 0 for stream in _portable(plan) for number in range(counts[stream])}
+    expected = by_task(plan, stored, partitions)
     for task in sorted(expected.keys() | tasks.keys()):
         has, reads = set(tasks.get(task, ())), set(expected.get(task, ()))
         if has != reads:

@@ -57,8 +57,8 @@ class Client:
         self._consumer.subscribe([*self._job.inputs, *through])
         if self._job.endless:
             return float("inf")
-        places = [TopicPartition(topic, partition) for topic in self._job.inputs for partition in range(PARTITIONS)]
-        return sum(self._consumer.get_watermark_offsets(place)[1] for place in places) * (1 + len(through))
+        partitions = [TopicPartition(topic, number) for topic in self._job.inputs for number in range(PARTITIONS)]
+        return sum(self._consumer.get_watermark_offsets(partition)[1] for partition in partitions) * (1 + len(through))
 
     def take(self) -> list[Any]:
         """What has come by now; lets the producer work."""

@@ -24,7 +24,7 @@ MEASURED = (
 FULL = 0.9
 """So much of its window must have been measured before a load is told."""
 
-_Place = tuple[str, str]
+_Partition = tuple[str, str]
 """A stream and a partition of it."""
 
 
@@ -35,8 +35,8 @@ class _TaskCounts:
     busy: float = 0.0
     calls: dict[str, float] = field(default_factory=dict)
     most_calls: dict[str, float] = field(default_factory=dict)
-    processed: dict[_Place, float] = field(default_factory=dict)
-    backlog: dict[_Place, float] = field(default_factory=dict)
+    processed: dict[_Partition, float] = field(default_factory=dict)
+    backlog: dict[_Partition, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -116,19 +116,22 @@ class LoadMeter:
         container: int,
         first: _ContainerCounts,
         last: _ContainerCounts,
-        processed: Mapping[tuple[TaskId, _Place], float],
+        processed: Mapping[tuple[TaskId, _Partition], float],
     ) -> TaskLoad:
         task, seconds = TaskId.parse(name), last.seconds - first.seconds
         before, now = first.tasks[name], last.tasks[name]
         inputs: dict[str, InputLoad] = {}
-        for place, number in now.processed.items():
-            own = number - before.processed[place]
-            all_parts = processed[(task._replace(bucket=0), place)]
+        for partition, number in now.processed.items():
+            own = number - before.processed[partition]
+            all_parts = processed[(task._replace(bucket=0), partition)]
             share = own / all_parts if all_parts else 1 / task.elasticity
-            backlog, grown = share * now.backlog[place], share * (now.backlog[place] - before.backlog[place])
-            read = inputs.get(place[0], InputLoad(0.0, 0.0))
+            backlog, grown = (
+                share * now.backlog[partition],
+                share * (now.backlog[partition] - before.backlog[partition]),
+            )
+            read = inputs.get(partition[0], InputLoad(0.0, 0.0))
             arrived = read.arrived + max(0.0, own + grown) / seconds
-            inputs[place[0]] = InputLoad(arrived, read.processed + own / seconds, read.lag + backlog)
+            inputs[partition[0]] = InputLoad(arrived, read.processed + own / seconds, read.lag + backlog)
         full = [(before.calls.get(id, 0.0) + calls) / 2 / now.most_calls[id] for id, calls in now.calls.items()]
         return TaskLoad(
             stage=task.stage,
@@ -141,14 +144,14 @@ class LoadMeter:
         )
 
 
-def _processed(spans: Iterable[tuple[_ContainerCounts, _ContainerCounts]]) -> dict[tuple[TaskId, _Place], float]:
+def _processed(spans: Iterable[tuple[_ContainerCounts, _ContainerCounts]]) -> dict[tuple[TaskId, _Partition], float]:
     """The messages that all key buckets of a task have processed of a partition, by the first of them."""
-    total: dict[tuple[TaskId, _Place], float] = {}
+    total: dict[tuple[TaskId, _Partition], float] = {}
     for first, last in spans:
         for name, counts in last.tasks.items():
-            for place, number in counts.processed.items():
-                key = (TaskId.parse(name)._replace(bucket=0), place)
-                total[key] = total.get(key, 0.0) + number - first.tasks[name].processed[place]
+            for partition, number in counts.processed.items():
+                key = (TaskId.parse(name)._replace(bucket=0), partition)
+                total[key] = total.get(key, 0.0) + number - first.tasks[name].processed[partition]
     return total
 
 
@@ -198,5 +201,5 @@ def _count(task: _TaskCounts, metric: str, labels: tuple[str, ...], value: float
         task.processed[(labels[0], labels[1])] = value
         task.backlog.setdefault((labels[0], labels[1]), 0.0)
     elif metric in ("messages_queued", "lag_messages"):
-        place = (labels[0], labels[1])
-        task.backlog[place] = task.backlog.get(place, 0.0) + value
+        partition = (labels[0], labels[1])
+        task.backlog[partition] = task.backlog.get(partition, 0.0) + value

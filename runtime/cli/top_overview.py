@@ -154,13 +154,13 @@ def _container(progress: Progress, before: Progress | None) -> ContainerRow:
 
 
 def _inputs(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[InputRow]:
-    queued, lags, places = _sums(now, "messages_queued", "stream"), lags_by_stream(now), _partitions(now)
+    queued, lags, partitions = _sums(now, "messages_queued", "stream"), lags_by_stream(now), _partitions(now)
     marks = _grouped(now, "watermark_timestamp_seconds", "stream")
     rates = _rates(now, before, "messages_processed", "stream")
     for name, numbers in _grouped(now, "messages_processed", "stream").items():
         yield InputRow(
             stream=name,
-            partitions=len(places[name]),
+            partitions=len(partitions[name]),
             processed=int(sum(numbers)),
             per_second=rates[name],
             queued=int(queued.get(name, 0)),
@@ -227,8 +227,8 @@ def _key_buckets(now: Sequence[Progress], before: Sequence[Progress]) -> Iterato
     tasks = {name: TaskId.parse(name) for name in processed if name}  # on Spark they have no names
     whole: dict[tuple[str, int], float] = {}
     for name, task in tasks.items():
-        place = (task.stage, task.number)
-        whole[place] = whole.get(place, 0) + rates[name]
+        unsplit = (task.stage, task.number)
+        whole[unsplit] = whole.get(unsplit, 0) + rates[name]
     for name, task in tasks.items():
         if task.elasticity > 1:
             of_all = whole[(task.stage, task.number)]

@@ -157,7 +157,7 @@ class Container:
         an input that has ended would be late."""
         _log.warning("pipeline %r drains: it ends once all that its inputs held has left", self._plan.name)
         read = self._reading.read_to
-        self.end_at({place: max(end, read.get(place, 0)) for place, end in ends.items()}, drained=True)
+        self.end_at({partition: max(end, read.get(partition, 0)) for partition, end in ends.items()}, drained=True)
 
     @property
     def finished(self) -> bool:

@@ -38,9 +38,9 @@ class ContainerInputs:
         self._journals: dict[StreamPartition, tuple[str, list[LocalTask]]] = {}
         for task in tasks:
             for operator, journal in task.journals.items():
-                self._journals.setdefault(journal.place, (operator, []))[1].append(task)
-        self._checks = {place: check for task in tasks for place, check in task.key_checks.items()}
-        self._whole = {place: _is_whole(own, ()) for place, own in self._tasks.items()}
+                self._journals.setdefault(journal.partition, (operator, []))[1].append(task)
+        self._checks = {partition: check for task in tasks for partition, check in task.key_checks.items()}
+        self._whole = {partition: _is_whole(own, ()) for partition, own in self._tasks.items()}
         self._committed: Checkpoints = {}
 
     @property
@@ -85,27 +85,27 @@ class ContainerInputs:
         if last:
             before = self._committed
         offsets: dict[StreamPartition, int] = {}
-        for place, mine in own.items():
-            tasks, offset_in = self._readers(place)
+        for partition, mine in own.items():
+            tasks, offset_in = self._readers(partition)
             theirs = {} if _is_whole(tasks, ()) else _others(before, tasks, offset_in)
             if len(mine) == len(tasks) and _is_whole(tasks, theirs):
-                offsets[place] = min([*mine, *theirs.values()])
+                offsets[partition] = min([*mine, *theirs.values()])
         return offsets
 
-    def _readers(self, place: StreamPartition) -> tuple[list[LocalTask], OffsetIn]:
+    def _readers(self, partition: StreamPartition) -> tuple[list[LocalTask], OffsetIn]:
         """The tasks of this container that read a partition, and what returns the offset of it in a checkpoint."""
-        if place in self._journals:
-            operator, tasks = self._journals[place]
+        if partition in self._journals:
+            operator, tasks = self._journals[partition]
             return tasks, lambda checkpoint: checkpoint.journals.get(operator)
-        return self._tasks[place], lambda checkpoint: checkpoint.offsets.get(place[0])
+        return self._tasks[partition], lambda checkpoint: checkpoint.offsets.get(partition[0])
 
     def add(self, batch: RecordBatch) -> list[str]:
         """Queue a batch for the tasks of its partition. Returns their names. Raises PlanError for a key of a source
         that has grown, where it belongs in another partition."""
-        place = batch.stream, batch.partition
-        tasks = self._tasks[place]
-        if place in self._checks:
-            self._checks[place].check(batch)
+        partition = batch.stream, batch.partition
+        tasks = self._tasks[partition]
+        if partition in self._checks:
+            self._checks[partition].check(batch)
         for task, part in zip(tasks, self._split(batch, tasks), strict=True):
             task.queues.add(part)
         return [task.name for task in tasks]

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection, Mapping
 
-from ...planner.growths import places_of
+from ...planner.growths import partitions_read
 from ...planner.plan import Plan
 from ..preflight.input_streams import LOGGER, InputStreamMonitor
 from ..systems.contract import ProducingSystem, StreamOffsets, StreamPartition
@@ -50,7 +50,7 @@ class InputGrowth:
             self._plan = plan
             self._inputs.follow(plan)
             for task in tasks:
-                task.reopens = task.setup.places != places_of(plan, task.setup.stage, task.setup.number)
+                task.reopens = task.setup.partitions != partitions_read(plan, task.setup.stage, task.setup.number)
         if holding := [task for task in tasks if task.holds.known]:
             self._learn_ends(holding)
             for task in holding:

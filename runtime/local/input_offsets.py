@@ -13,7 +13,7 @@ from ...dsl.operators import table_id
 from ...dsl.text import plural
 from ...dsl.validation import explain, require
 from ...planner.grouping import only_input
-from ...planner.growths import places_of
+from ...planner.growths import partitions_read
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.task_assignment import TaskId, tasks_in
@@ -33,9 +33,9 @@ from .stores.alignment import finish_move
 from .stores.store_keys import META, MOVED
 from .stores.task_stores import state_folder, task_folders
 
-OffsetByPlace = Mapping[StreamPartition, int]
+OffsetByPartition = Mapping[StreamPartition, int]
 """An offset for each of some partitions."""
-OffsetsByTask = Mapping[str, OffsetByPlace]
+OffsetsByTask = Mapping[str, OffsetByPartition]
 """The offsets that tasks go on from."""
 
 
@@ -77,12 +77,12 @@ class OffsetChange(Struct, frozen=True, kw_only=True):
         return self.before is not None and self.offset < self.before
 
     def __str__(self) -> str:
-        place = f"{self.stream}, partition {self.partition}, in task {self.task}"
+        where = f"{self.stream}, partition {self.partition}, in task {self.task}"
         if self.before is None:
-            return f"{place}: to {self.offset}"
+            return f"{where}: to {self.offset}"
         moved = self.offset - self.before
         way = f", {abs(moved):,} {'back' if moved < 0 else 'on'}" if moved else ""
-        return f"{place}: from {self.before} to {self.offset}{way}"
+        return f"{where}: from {self.before} to {self.offset}{way}"
 
 
 def refuse_without_checkpoints(plan: Plan, system: System, settings: Settings) -> None:
@@ -98,9 +98,9 @@ def input_offsets(plan: Plan, system: System, stored: Checkpoints) -> list[Input
     admin = system.admin()
     ends = cache(lambda stream: admin.ends(stream) if admin.partitions(stream) is not None else [])
     rows = []
-    for task, places in _places(plan, stored):
+    for task, partitions in _partitions_of(plan, stored):
         last = stored.get(task, Checkpoint())
-        for name, (stream, partition) in places.items():
+        for name, (stream, partition) in partitions.items():
             if name in last.offsets:
                 # A stream that is gone, or smaller than it was, has no lag that is known.
                 end = max([last.offsets[name], *ends(stream)[partition : partition + 1]])
@@ -156,21 +156,21 @@ def named_offsets(
     return offsets_of(system, {**defaults, **points}, inputs)
 
 
-def by_task(plan: Plan, stored: Checkpoints, offsets: OffsetByPlace) -> dict[str, dict[StreamPartition, int]]:
+def by_task(plan: Plan, stored: Checkpoints, offsets: OffsetByPartition) -> dict[str, dict[StreamPartition, int]]:
     """The offsets by the tasks that read the partitions: of a task that is split, all its key buckets."""
     tasks: dict[str, dict[StreamPartition, int]] = {}
-    for task, places in _places(plan, stored):
-        for place in places.values():
-            if place in offsets:
-                tasks.setdefault(task, {})[place] = offsets[place]
+    for task, partitions in _partitions_of(plan, stored):
+        for partition in partitions.values():
+            if partition in offsets:
+                tasks.setdefault(task, {})[partition] = offsets[partition]
     return tasks
 
 
-def start_points(plan: Plan, offsets: OffsetByPlace) -> dict[str, Checkpoint]:
+def start_points(plan: Plan, offsets: OffsetByPartition) -> dict[str, Checkpoint]:
     """The checkpoints of tasks that have no state, and begin at these offsets."""
     checkpoints: dict[str, Checkpoint] = {}
-    for task, places in _places(plan, {}):
-        known = {name: offsets[place] for name, place in places.items() if place in offsets}
+    for task, partitions in _partitions_of(plan, {}):
+        known = {name: offsets[partition] for name, partition in partitions.items() if partition in offsets}
         if known:
             id = TaskId.parse(task)
             checkpoints[task] = Checkpoint(offsets=known, input=only_input(plan, id.stage, id.number))
@@ -192,18 +192,22 @@ def changes_of(
     ids = _identities(plan, system, settings, stored, offsets)
     until = wall() + (system.admin().metadata_ms if isinstance(system, ProducingSystem) else 0)
     changes, changed = [], dict[str, Checkpoint]()
-    for task, places in _places(plan, stored):
-        wanted = {name: offsets[task][place] for name, place in places.items() if place in offsets.get(task, {})}
+    for task, partitions in _partitions_of(plan, stored):
+        wanted = {
+            name: offsets[task][partition]
+            for name, partition in partitions.items()
+            if partition in offsets.get(task, {})
+        }
         for name, offset in wanted.items():
-            stream, partition = places[name]
+            stream, number = partitions[name]
             _refuse_table_without_rows(plan, stored, task, stream)
             before = max((stored[one].offsets.get(name, -1) for one in _holders(stored, task, name)), default=None)
-            changes.append(OffsetChange(task=task, stream=stream, partition=partition, before=before, offset=offset))
+            changes.append(OffsetChange(task=task, stream=stream, partition=number, before=before, offset=offset))
             # Another one of the same number is of a stage that had another name: the larger offset would count.
             for one in dict.fromkeys([task, *_holders(stored, task, name)]):
                 last = changed.get(one) or stored.get(one) or _new(plan, task)
                 anew = structs.replace(last, journals=ends_of_journals(plan, system, one, last))
-                changed[one] = _set(with_growths(anew, [*places], until), name, stream, offset, ids.get(stream))
+                changed[one] = _set(with_growths(anew, [*partitions], until), name, stream, offset, ids.get(stream))
     return changes, changed
 
 
@@ -250,13 +254,13 @@ def notes_on(plan: Plan, changes: Sequence[OffsetChange]) -> Iterator[str]:
                 yield "state and watermarks stay as they are; to begin without them: fluvial reset --to"
 
 
-def _places(plan: Plan, stored: Checkpoints) -> Iterator[tuple[str, dict[str, StreamPartition]]]:
+def _partitions_of(plan: Plan, stored: Checkpoints) -> Iterator[tuple[str, dict[str, StreamPartition]]]:
     """The partitions that each task reads, by the name of the input. Where tasks have checkpoints, they are split as
     these say."""
     before = plan_before(plan, stored) if stored else plan
     for stage in before.stages:
         for task in tasks_in(stage):
-            yield task.name, places_of(before, stage.id, task.number)
+            yield task.name, partitions_read(before, stage.id, task.number)
 
 
 def _holders(stored: Checkpoints, task: str, name: str) -> list[str]:
@@ -286,12 +290,12 @@ def _identities(
     plan: Plan, system: System, settings: Settings, stored: Checkpoints, offsets: OffsetsByTask
 ) -> dict[str, str]:
     """The ids of the streams whose offsets are set."""
-    places = {place for wanted in offsets.values() for place in wanted}
-    streams = sorted({stream for stream, _ in places})
+    partitions = {partition for wanted in offsets.values() for partition in wanted}
+    streams = sorted({stream for stream, _ in partitions})
     ids = {stream: one.id for stream, one in descriptions_of(system, streams).items()}
     for stream in streams:
         known = {one.identities[stream] for one in stored.values() if stream in one.identities}
-        whole = all((stream, partition) in places for partition in range(plan.stream(stream).partitions))
+        whole = all((stream, number) in partitions for number in range(plan.stream(stream).partitions))
         if not whole and known - {ids.get(stream)} and ids.get(stream) != "":
             raise recreated(plan, stream, system.url, reset_command(plan, system, settings))
     return ids

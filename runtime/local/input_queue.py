@@ -150,9 +150,9 @@ class InputQueues:
         """The queue of an input, by the name of its stream or growth. Raises KeyError for one that the task lacks."""
         return self._queues[name]
 
-    def name_of(self, place: StreamPartition) -> str:
+    def name_of(self, partition: StreamPartition) -> str:
         """The name of the input that reads a partition."""
-        return self._names[place]
+        return self._names[partition]
 
     def is_read(self, stream: str, end: int | None) -> bool:
         """Whether a stream was read up to `end`; a run without an end never has."""
@@ -161,8 +161,8 @@ class InputQueues:
     def are_read(self, names: Iterable[str], ends: Mapping[StreamPartition, int]) -> bool:
         """Whether all messages of these inputs up to their end offsets were processed; others may be in flight."""
         queues = [self._queues[name] for name in names]
-        places = [(queue, ends.get((queue.stream, queue.partition))) for queue in queues]
-        return all(end is not None and queue.next_offset >= end and queue.empty for queue, end in places)
+        partitions = [(queue, ends.get((queue.stream, queue.partition))) for queue in queues]
+        return all(end is not None and queue.next_offset >= end and queue.empty for queue, end in partitions)
 
     def has_room(self, stream: str) -> bool:
         """Whether more of a stream may be read now."""

@@ -53,5 +53,9 @@ class KeyCheck:
 def key_checks(plan: Plan, setup: TaskSetup) -> Mapping[StreamPartition, KeyCheck]:
     """The checks of the partitions of a task: of those of sources with keys that have grown, where there is state."""
     keyed = {source.stream for source in plan.pipeline.sources if source.key is not None}
-    places = [place for place in setup.places.values() if place[0] in keyed and plan.stream(place[0]).growths > 1]
-    return {place: KeyCheck(plan, *place) for place in places if is_stateful(plan, place[0])}
+    partitions = [
+        partition
+        for partition in setup.partitions.values()
+        if partition[0] in keyed and plan.stream(partition[0]).growths > 1
+    ]
+    return {partition: KeyCheck(plan, *partition) for partition in partitions if is_stateful(plan, partition[0])}

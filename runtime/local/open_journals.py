@@ -19,11 +19,11 @@ def open_journals(
     admin, offsets = system.admin(), {(queue.stream, queue.partition): queue.landed for queue in queues}
     limits, journals = admin.record_limits([*streams.values()]), dict[str, TaskJournal]()
     for operator, stream in streams.items():
-        place = stream, setup.number
+        partition = stream, setup.number
         first, end = admin.starts(stream)[setup.number], admin.ends(stream)[setup.number]
         start = _start(checkpoint.journals.get(operator, first), first, end)
-        journal = journals[operator] = TaskJournal(place, setup, writer, start, limits.get(stream), run.id)
-        journal.load(entries_between(system, place, start, end), end, offsets)
+        journal = journals[operator] = TaskJournal(partition, setup, writer, start, limits.get(stream), run.id)
+        journal.load(entries_between(system, partition, start, end), end, offsets)
     return journals
 
 

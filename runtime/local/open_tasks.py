@@ -10,7 +10,7 @@ from ...dsl.errors import PlanError, SystemProblem
 from ...dsl.validation import explain
 from ...planner.border_schema import next_border_schemas
 from ...planner.grouping import only_input
-from ...planner.growths import fits, grown, places_of
+from ...planner.growths import fits, grown, partitions_read
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ...planner.stream_names import growth_of
@@ -124,7 +124,7 @@ class TaskOpener:
         for prepared, last in tasks:
             self._know(prepared.stage, last)
             # It may have been prepared before a source has grown.
-            setup = replace(prepared, places=places_of(self.run.plan, prepared.stage, prepared.number))
+            setup = replace(prepared, partitions=partitions_read(self.run.plan, prepared.stage, prepared.number))
             checkpoint = with_growths(last, setup.inputs, self._held_until)
             first = not taken_over or checkpoint.blank or checkpoint.bootstrapping
             bootstrapped = bootstrap_streams(self.run.plan) if first else frozenset()
@@ -277,7 +277,7 @@ def _setup(
         number=task.number,
         store=store,
         changelogs={store.operator: store.changelog for store in stores},
-        places=places_of(plan, stage.id, task.number),
+        partitions=partitions_read(plan, stage.id, task.number),
         keeps_more=keeps_more,
         bucket=task.bucket,
         elasticity=task.elasticity,
@@ -298,7 +298,7 @@ def _queues(
 ) -> Iterator[InputQueue]:
     """The queues of a task's inputs, each read from its checkpoint on. Without a checkpoint an input is read from its
     start, or from its end if it is in `latest`."""
-    for name, (stream, partition) in setup.places.items():
+    for name, (stream, partition) in setup.partitions.items():
         _, growth = growth_of(name)
         # What comes to partitions that are new is not older than the pipeline.
         begin = (ends if stream in latest and not growth else starts)(stream)

@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 from ...dsl.errors import PlanError, SystemProblem
 from ...dsl.validation import explain
-from ...planner.growths import places_of
+from ...planner.growths import partitions_read
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.state_schema import StateSchema
@@ -110,10 +110,10 @@ def _offsets_to_meet(before: Plan, system: System, stored: Checkpoints) -> dict[
     stages = {stage.id for stage in before.stages}
     for name, checkpoint in stored.items():
         id = TaskId.parse(name)
-        places = places_of(before, id.stage, id.number) if id.stage in stages else {}
+        partitions = partitions_read(before, id.stage, id.number) if id.stage in stages else {}
         for input, offset in checkpoint.offsets.items():
-            if (place := places.get(input)) in ends:
-                ends[place] = max(ends[place], offset)
+            if (partition := partitions.get(input)) in ends:
+                ends[partition] = max(ends[partition], offset)
     return ends
 
 

@@ -74,7 +74,7 @@ class StallCheck:
         """The inputs of a task that have messages which this run will read, and has not; None if that is unknown."""
         positions = task.queues.positions
         if ends is None:
-            places = self._reporter.behind(positions)
+            partitions = self._reporter.behind(positions)
         else:
-            places = [place for place, offset in positions.items() if offset < ends.get(place, offset)]
-        return None if places is None else [task.queues.name_of(place) for place in places]
+            partitions = [partition for partition, offset in positions.items() if offset < ends.get(partition, offset)]
+        return None if partitions is None else [task.queues.name_of(partition) for partition in partitions]

@@ -10,13 +10,13 @@ from ...planner.settings import Settings
 from ..reset_step import ResetStep
 from ..systems.contract import System
 from .checkpoints.checkpoint import Checkpoints, checkpoints_in, encode
-from .input_offsets import OffsetByPlace, start_points
+from .input_offsets import OffsetByPartition, start_points
 from .reset_steps import reset_steps
 
 
 @contextmanager
 def start_steps(
-    plan: Plan, system: System, settings: Settings, starting: Plan, offsets: OffsetByPlace, *, dry_run: bool = False
+    plan: Plan, system: System, settings: Settings, starting: Plan, offsets: OffsetByPartition, *, dry_run: bool = False
 ) -> Iterator[list[ResetStep]]:
     """The steps that remove all that is kept of a pipeline, and let it begin at these offsets. `starting` is the plan
     that has nothing to go on from. No container can run while the context is open.

@@ -132,14 +132,14 @@ def task_samples(plan: Plan, task: TaskMetrics, lags: Mapping[StreamPartition, i
 
 
 def _input_samples(one: InputMetrics, where: tuple[str, str], lags: Mapping[StreamPartition, int]) -> Iterator[Sample]:
-    place = (*where, one.stream, str(one.partition))
-    yield Sample("messages_read", one.read, place)
-    yield Sample("messages_processed", one.processed, place)
+    labels = (*where, one.stream, str(one.partition))
+    yield Sample("messages_read", one.read, labels)
+    yield Sample("messages_processed", one.processed, labels)
     if one.discarded is not None:
-        yield Sample("messages_discarded", one.discarded, place)
-    yield Sample("messages_queued", one.waiting, place)
+        yield Sample("messages_discarded", one.discarded, labels)
+    yield Sample("messages_queued", one.waiting, labels)
     if (one.stream, one.partition) in lags:
-        yield Sample("lag_messages", lags[(one.stream, one.partition)], place)
+        yield Sample("lag_messages", lags[(one.stream, one.partition)], labels)
     if one.committed_offset is not None:
-        yield Sample("committed_offset", one.committed_offset, place)
-    yield from watermark_samples(one.watermark, place)
+        yield Sample("committed_offset", one.committed_offset, labels)
+    yield from watermark_samples(one.watermark, labels)

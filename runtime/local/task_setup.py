@@ -18,11 +18,11 @@ class TaskSetup:
     """A task before it runs.
 
     `number` is its number within its stage. `changelogs` has the changelog of each operator that keeps state, by
-    operator. `places` has the partition of each of its inputs, by the name of the stream or of a growth of it. A stream
-    that has no partition for the task's number is not among them. `keeps_more` says that the
-    store may hold the state of operators that are no longer in the plan. Where tasks are split by `elasticity`, the
-    task has one key `bucket`; `producer` is its number among all tasks of the stage. `schemas` has the schema of the
-    state of each operator. `input` is what it reads where its stage is grouped by stream and partition.
+    operator. `partitions` has the partition of each of its inputs, by the name of the stream or of a growth of it. A
+    stream that has no partition for the task's number is not among them. `keeps_more` says that the store may hold
+    the state of operators that are no longer in the plan. Where tasks are split by `elasticity`, the task has one
+    key `bucket`; `producer` is its number among all tasks of the stage. `schemas` has the schema of the state of
+    each operator. `input` is what it reads where its stage is grouped by stream and partition.
     """
 
     name: str
@@ -30,7 +30,7 @@ class TaskSetup:
     number: int
     store: TaskStore
     changelogs: Mapping[str, str]
-    places: Mapping[str, StreamPartition] = field(default_factory=dict)
+    partitions: Mapping[str, StreamPartition] = field(default_factory=dict)
     keeps_more: bool = False
     bucket: int = 0
     elasticity: int = 1
@@ -41,7 +41,7 @@ class TaskSetup:
     @property
     def inputs(self) -> Sequence[str]:
         """The names of the streams or growths of which the task reads a partition."""
-        return [*self.places]
+        return [*self.partitions]
 
     @property
     def stateful(self) -> bool:

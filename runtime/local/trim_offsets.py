@@ -17,9 +17,9 @@ def trim_offsets(
     again, not even after a power cut: its store is synced."""
     kinds = {queue.name: plan.stream(queue.stream).kind for queue in queues}
     known = {name: committed.offsets.get(name) for name, kind in kinds.items() if kind == "intermediate"}
-    offsets = {setup.places[name]: offset for name, offset in known.items() if offset is not None}
+    offsets = {setup.partitions[name]: offset for name, offset in known.items() if offset is not None}
     starts = committed.journals
-    offsets |= {journal.place: starts[id] for id, journal in journals.items() if id in starts}
+    offsets |= {journal.partition: starts[id] for id, journal in journals.items() if id in starts}
     if offsets:
         # Else a power cut could leave the store behind these offsets, and it would need the records again.
         setup.store.sync()

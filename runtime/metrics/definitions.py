@@ -35,7 +35,7 @@ class MetricDefinition:
 _RUN = ()
 _TASK = ("stage", "task")
 _STREAM = (*_TASK, "stream")
-_PLACE = (*_TASK, "stream", "partition")
+_PARTITION = (*_TASK, "stream", "partition")
 _OPERATOR = (*_TASK, "operator")
 _REASON = (*_OPERATOR, "reason")
 _LIMIT = ("limit",)
@@ -56,12 +56,12 @@ METRICS: tuple[MetricDefinition, ...] = (
         "Records read from a stream, each once for all tasks of the container.",
     ),
     MetricDefinition(
-        "messages_read", "counter", _PLACE, _LOCAL, "Records read from a stream, control messages included."
+        "messages_read", "counter", _PARTITION, _LOCAL, "Records read from a stream, control messages included."
     ),
     MetricDefinition(
         "messages_discarded",
         "counter",
-        _PLACE,
+        _PARTITION,
         _LOCAL,
         "Messages of other key buckets, which the task did not decode; with elasticity alone.",
     ),
@@ -72,9 +72,11 @@ METRICS: tuple[MetricDefinition, ...] = (
         _LOCAL,
         "Time in which the key buckets of messages were computed; with elasticity alone.",
     ),
-    MetricDefinition("messages_queued", "gauge", _PLACE, _LOCAL, "Records that were read and wait to be processed."),
     MetricDefinition(
-        "messages_processed", "counter", _PLACE, _BOTH, "Messages of a stream that the operators were given."
+        "messages_queued", "gauge", _PARTITION, _LOCAL, "Records that were read and wait to be processed."
+    ),
+    MetricDefinition(
+        "messages_processed", "counter", _PARTITION, _BOTH, "Messages of a stream that the operators were given."
     ),
     MetricDefinition(
         "messages_in_flight",
@@ -148,7 +150,7 @@ METRICS: tuple[MetricDefinition, ...] = (
         "messages_written", "counter", _STREAM, _BOTH, "Messages written to a stream, or to the sink of that name."
     ),
     MetricDefinition("operator_messages", "counter", _OPERATOR, _BOTH, "Messages that an operator was given."),
-    MetricDefinition("lag_messages", "gauge", _PLACE, _BOTH, "Messages of a stream that are still to be read."),
+    MetricDefinition("lag_messages", "gauge", _PARTITION, _BOTH, "Messages of a stream that are still to be read."),
     MetricDefinition("late_messages", "counter", _OPERATOR, _BOTH, "Messages too late for their operator."),
     MetricDefinition("failed_messages", "counter", _OPERATOR, _BOTH, "Messages and panes that an operator failed on."),
     MetricDefinition(
@@ -158,10 +160,10 @@ METRICS: tuple[MetricDefinition, ...] = (
         "dropped_messages", "counter", _REASON, _BOTH, "Messages dropped: late without late_to, skipped, or keyless."
     ),
     MetricDefinition(
-        "watermark_timestamp_seconds", "gauge", _PLACE, _BOTH, "The watermark of an input, in event time."
+        "watermark_timestamp_seconds", "gauge", _PARTITION, _BOTH, "The watermark of an input, in event time."
     ),
     MetricDefinition(
-        "committed_offset", "gauge", _PLACE, _BOTH, "The offset from which a restart would read an input."
+        "committed_offset", "gauge", _PARTITION, _BOTH, "The offset from which a restart would read an input."
     ),
     MetricDefinition("commits", "counter", _TASK, _BOTH, "Commits that changed something; on Spark, batches."),
     MetricDefinition(

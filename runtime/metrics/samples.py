@@ -6,7 +6,7 @@ from ...planner.plan import Plan
 from ..kernel.time.bounds import END, START
 from ..report import Histogram, Progress, Sample
 
-Place = tuple[str, str, str, str]
+PartitionLabels = tuple[str, str, str, str]
 """The values of the labels stage, task, stream and partition; empty where an engine does not know them."""
 
 
@@ -40,10 +40,10 @@ def operator_samples(
             yield Sample("dead_letters", failed.get(id, 0), labels)
 
 
-def watermark_samples(watermark: int | None, place: Place) -> Iterator[Sample]:
+def watermark_samples(watermark: int | None, labels: PartitionLabels) -> Iterator[Sample]:
     """The watermark in seconds. There is none before the first message and after the end of input."""
     if watermark is not None and watermark not in (START, END):
-        yield Sample("watermark_timestamp_seconds", watermark / 1000, place)
+        yield Sample("watermark_timestamp_seconds", watermark / 1000, labels)
 
 
 def samples_of(containers: Iterable[Progress], metric: str) -> Iterator[Sample]:

@@ -21,8 +21,8 @@ class Counts(msgspec.Struct, array_like=True):
             into = self.by_kind.setdefault(kind, {})
             for name, number in counts.items():
                 into[name] = into.get(name, 0) + number
-        for place, watermark in other.watermarks.items():
-            self.watermarks[place] = max(watermark, self.watermarks.get(place, watermark))
+        for partition, watermark in other.watermarks.items():
+            self.watermarks[partition] = max(watermark, self.watermarks.get(partition, watermark))
 
     def since(self, before: "Counts") -> dict[str, dict[str, int]]:
         """What has been added since earlier counts, by kind and name."""

@@ -246,7 +246,7 @@ class RecordProducer(Protocol):
         """Return once all records sent so far are acknowledged."""
         ...
 
-    def ends(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+    def ends(self, partitions: Collection[StreamPartition]) -> dict[StreamPartition, int]:
         """The offset that the next record will have, after all flushed records, committed or not."""
         ...
 

@@ -14,11 +14,11 @@ MOST_RECORDS = 10_000
 
 
 def read_between(
-    consumer: Consumer, place: StreamPartition, start: int, end: int
+    consumer: Consumer, partition: StreamPartition, start: int, end: int
 ) -> Generator[RecordBatch, None, None]:
     """The records of a partition between two offsets. The consumer is assigned to it alone."""
     if start < end:
-        consumer.assign({place: start})
+        consumer.assign({partition: start})
     while start < end:
         for batch in consumer.poll(1.0):
             yield batch.before(end)

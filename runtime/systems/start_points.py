@@ -52,28 +52,28 @@ def offsets_of(
     >>> offsets_of(memory, {"clicks": "latest", "clicks/1": 0}, {"clicks": 2})
     {('clicks', 0): 0, ('clicks', 1): 0}
     """
-    by_place: dict[StreamPartition, int] = {}
+    by_partition: dict[StreamPartition, int] = {}
     for name, point in sorted(points.items()):  # "clicks" comes before "clicks/1"
-        stream, partition = _place(name, partitions)
-        checked = _checked(name, point, one=partition is not None or partitions[stream] == 1)
+        stream, only = _named(name, partitions)
+        checked = _checked(name, point, one=only is not None or partitions[stream] == 1)
         offsets = _offsets(system, stream, checked)
-        for number in range(partitions[stream]) if partition is None else [partition]:
+        for number in range(partitions[stream]) if only is None else [only]:
             if isinstance(checked, int):
                 check_offset(system, (stream, number), checked)
-            by_place[stream, number] = offsets[number]
-    return dict(sorted(by_place.items()))
+            by_partition[stream, number] = offsets[number]
+    return dict(sorted(by_partition.items()))
 
 
-def check_offset(system: System, place: StreamPartition, offset: int) -> None:
+def check_offset(system: System, partition: StreamPartition, offset: int) -> None:
     """Raise UsageError for an offset that a partition does not have."""
-    stream, partition = place
-    start, end = system.admin().starts(stream)[partition], system.admin().ends(stream)[partition]
+    stream, number = partition
+    start, end = system.admin().starts(stream)[number], system.admin().ends(stream)[number]
     if not start <= offset <= end:
-        wrong = f"offset {offset} is outside of stream {stream!r}, partition {partition}"
+        wrong = f"offset {offset} is outside of stream {stream!r}, partition {number}"
         raise UsageError(explain(wrong, f"an offset from {start} to {end}", "name one of these, or a time"))
 
 
-def _place(name: str, partitions: Mapping[str, int]) -> tuple[str, int | None]:
+def _named(name: str, partitions: Mapping[str, int]) -> tuple[str, int | None]:
     stream, divided, number = name.partition("/")
     if stream not in partitions:
         expected = f"one of {', '.join(sorted(partitions)) or 'none'}"

@@ -233,9 +233,9 @@ class PipelineDriver:
     def take(self, stream: str) -> list[Message[Any]]:
         """The messages of an output that were added since its last `take`, in the order of their commits."""
         self._decoder.check(stream)
-        ends = {(stream, partition): end for partition, end in enumerate(self._admin.ends(stream))}
-        starts = {place: self._taken.get(f"{place}", 0) for place in ends}
-        self._taken.update({f"{place}": end for place, end in ends.items()})
+        ends = {(stream, number): end for number, end in enumerate(self._admin.ends(stream))}
+        starts = {partition: self._taken.get(f"{partition}", 0) for partition in ends}
+        self._taken.update({f"{partition}": end for partition, end in ends.items()})
         return list(self._decoder.messages(stream, self.records.read_from(starts)))
 
     @property

@@ -75,7 +75,7 @@ def holding(**partitions: int) -> MemorySystem:
 
 def grouped(made: LocalRun) -> Mapping[str, set[StreamPartition]]:
     """The partitions that each task reads."""
-    return {task.name: {*task.setup.places.values()} for task in made.tasks}
+    return {task.name: {*task.setup.partitions.values()} for task in made.tasks}
 
 
 def test_el01_a_task_has_a_partition_of_each_input(stack: ExitStack) -> None:

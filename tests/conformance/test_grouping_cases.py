@@ -3,7 +3,7 @@ number, where Samza names it by a partition, or by a stream and a partition."""
 
 from fluvial.dsl import MessageStream, Pipeline
 from fluvial.planner import Settings, plan
-from fluvial.planner.growths import places_of
+from fluvial.planner.growths import partitions_read
 from fluvial.planner.settings import Grouping
 
 
@@ -25,7 +25,7 @@ def grouped(pipeline: Pipeline, grouping: Grouping, **partitions: int) -> dict[s
     planned = plan(pipeline, partitions=partitions, settings=Settings(group_by=grouping))
     numbers = range(planned.stage("A").tasks)
     return {
-        f"A/{number}": {f"{stream}/{at}" for stream, at in places_of(planned, "A", number).values()}
+        f"A/{number}": {f"{stream}/{at}" for stream, at in partitions_read(planned, "A", number).values()}
         for number in numbers
     }
 

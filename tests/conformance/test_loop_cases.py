@@ -253,7 +253,7 @@ def test_r26_a_partition_that_was_read_to_its_end_is_read_no_more() -> None:
     pipeline.stream("in", value=str).send_to("out")
     write(system, {"in": [texts("a"), texts(*"bcdefg")]})
     run(pipeline, system=system, until="end")
-    asked = Counter(place for wanted in system.polls for place in wanted)
+    asked = Counter(partition for wanted in system.polls for partition in wanted)
     assert (asked["in", 0], asked["in", 1]) == (1, 6)
     assert len(contents(system, "out")) == 7
 

@@ -48,9 +48,9 @@ def answers(output: Path) -> list[tuple[str, int]]:
 def committed(broker: Broker, topic: str) -> int:
     """How many orders the group has committed, of all partitions together."""
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": topic})
-    places = consumer.committed([TopicPartition(topic, number) for number in range(PARTITIONS)], timeout=30)
+    partitions = consumer.committed([TopicPartition(topic, number) for number in range(PARTITIONS)], timeout=30)
     consumer.close()
-    return sum(max(place.offset, 0) for place in places)
+    return sum(max(partition.offset, 0) for partition in partitions)
 
 
 @pytest.mark.kafka

@@ -25,8 +25,8 @@ def test_offsets_are_noted_where_they_are_wanted(broker: Broker, *, wanted: bool
     reader = Consumer({"bootstrap.servers": broker.address, "group.id": name})
 
     def noted() -> int:
-        (place,) = reader.committed([TopicPartition(f"{name}-in", 0)])
-        return place.offset
+        (partition,) = reader.committed([TopicPartition(f"{name}-in", 0)])
+        return partition.offset
 
     # A run may be over before its offsets have been sent; another one notes them, too.
     for _ in range(50 if wanted else 1):

@@ -44,7 +44,7 @@ class _Gaps(MemoryConsumer):
     """Reads a stream of which records were removed: offsets are doubled, so that every other one holds none."""
 
     def assign(self, positions: Mapping[StreamPartition, int]) -> None:
-        super().assign({place: (at + 1) // 2 for place, at in positions.items()})
+        super().assign({partition: (at + 1) // 2 for partition, at in positions.items()})
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
         found = super().poll(timeout, wanted)

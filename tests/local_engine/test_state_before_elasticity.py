@@ -18,7 +18,15 @@ from fluvial.runtime.local.checkpoints.border_compatibility import holds_unread_
 from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.coordination import exclusion
 from fluvial.runtime.state import RocksStore
-from generators.before_elasticity import KINDS, PARTITIONS, PLACES, PORTIONS, pipeline_before, portion, settings_of
+from generators.before_elasticity import (
+    KINDS,
+    PARTITIONS,
+    PORTIONS,
+    STREAM_PARTITIONS,
+    pipeline_before,
+    portion,
+    settings_of,
+)
 from generators.kept_before_elasticity import Kept, goes_on, kept_later, opened, text_of
 from oracle.interpreter import run_oracle
 from oracle.outputs import Outputs
@@ -127,7 +135,7 @@ def expected() -> dict[str, Counter[Any]]:
 
 def counted(partitions: Sequence[int]) -> dict[str, Counter[Any]]:
     """What the oracle makes of these partitions, portion by portion."""
-    inputs: dict[str, list[list[Record]]] = {stream: [[] for _ in partitions] for stream, _ in PLACES}
+    inputs: dict[str, list[list[Record]]] = {stream: [[] for _ in partitions] for stream, _ in STREAM_PARTITIONS}
     turns: list[tuple[str, int]] = []
     for (stream, partition), records in (one for number in range(PORTIONS) for one in portion(number).items()):
         if partition in partitions:

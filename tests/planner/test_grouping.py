@@ -7,7 +7,7 @@ import pytest
 from fluvial.dsl import Pipeline, PlanError, count, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.planner.grouping import OnlyInput, only_input
-from fluvial.planner.growths import grown, places_of
+from fluvial.planner.growths import grown, partitions_read
 from fluvial.planner.plan import Plan
 
 APART = Settings(group_by="stream-partition")
@@ -24,7 +24,7 @@ def merging() -> Pipeline:
 def places(planned: Plan, stage: str = "a") -> list[list[str]]:
     """The partitions that each task of a stage reads."""
     numbers = range(planned.stage(stage).tasks)
-    return [[f"{one}/{at}" for one, at in places_of(planned, stage, number).values()] for number in numbers]
+    return [[f"{one}/{at}" for one, at in partitions_read(planned, stage, number).values()] for number in numbers]
 
 
 def test_a_task_reads_one_partition_of_one_stream() -> None:

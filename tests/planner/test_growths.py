@@ -6,7 +6,7 @@ import pytest
 
 from fluvial.dsl import Pipeline, count, tumbling
 from fluvial.planner import plan
-from fluvial.planner.growths import before_growth, fits, grown, is_stateful, places_of
+from fluvial.planner.growths import before_growth, fits, grown, is_stateful, partitions_read
 from fluvial.planner.plan import Plan
 
 
@@ -24,8 +24,8 @@ def test_tasks_and_all_other_streams_stay_as_they_are_and_tasks_read_several_par
     assert [(one.tasks, one.inputs) for one in after.stages] == [(one.tasks, one.inputs) for one in before.stages]
     assert after.stores == before.stores
     assert {one.name: one.partitions for one in after.streams} == {"kept": 6, "out": 2, "free": 3, "copies": 2}
-    assert places_of(after, "kept", 1) == {"kept": ("kept", 1), "kept+1": ("kept", 3), "kept+2": ("kept", 5)}
-    assert [places_of(after, "free", number) for number in (0, 1)] == [
+    assert partitions_read(after, "kept", 1) == {"kept": ("kept", 1), "kept+1": ("kept", 3), "kept+2": ("kept", 5)}
+    assert [partitions_read(after, "free", number) for number in (0, 1)] == [
         {"free": ("free", 0), "free+1": ("free", 2)},
         {"free": ("free", 1)},
     ]

@@ -226,7 +226,7 @@ class RunLoop(RuleBasedStateMachine):
         assert not hasattr(self, "story") or self.story.wrong == []
 
     @invariant()
-    def no_place_of_a_call_is_free_while_messages_wait(self) -> None:
+    def no_permit_of_a_call_is_free_while_messages_wait(self) -> None:
         if hasattr(self, "driver") and self.driver._container is not None and not self.driver._container._draining:
             waits = self.waiting("usual") + self.waiting("urgent")
             assert not waits or len(self.story.calls) == self.story.most

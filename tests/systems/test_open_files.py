@@ -78,10 +78,10 @@ def reading(request: pytest.FixtureRequest) -> Callable[[int], KafkaConsumer]:
         return ConsumerWithoutSocket(monitor, clock, metadata=request.param)
 
     def reading(count: int) -> KafkaConsumer:
-        def ends(places: Iterable[StreamPartition]) -> dict[StreamPartition, int]:
-            return dict.fromkeys(places, count)
+        def ends(partitions: Iterable[StreamPartition]) -> dict[StreamPartition, int]:
+            return dict.fromkeys(partitions, count)
 
-        offsets = SimpleNamespace(starts=lambda places: dict.fromkeys(places, 0), log_ends=ends, ends=ends)
+        offsets = SimpleNamespace(starts=lambda partitions: dict.fromkeys(partitions, 0), log_ends=ends, ends=ends)
         machine = replace(THIS_MACHINE, clock=clock)
         cluster = cast(
             "Cluster", SimpleNamespace(settings=SETTINGS, machine=machine, offsets=offsets, check=lambda _: None)

@@ -67,7 +67,7 @@ class ChangelogRange:
 
     store: TaskStore
     operator: str
-    place: StreamPartition
+    partition: StreamPartition
     start: int
     end: int
     owns: Callable[[bytes], bool] | None = None
@@ -99,7 +99,7 @@ def undo_records(
         prefix = prefix_of(span.operator)
         undone: list[Record] = [(key, span.store.get(prefix, key), now, ()) for key in sorted(keys[span])]
         if undone:
-            yield span.place, undone
+            yield span.partition, undone
 
 
 def _read(consumer: Consumer, ranges: Sequence[ChangelogRange]) -> Iterator[tuple[ChangelogRange, list[Record], int]]:
@@ -109,19 +109,19 @@ def _read(consumer: Consumer, ranges: Sequence[ChangelogRange]) -> Iterator[tupl
     unread: dict[StreamPartition, list[ChangelogRange]] = {}
     for span in ranges:
         if span.start < span.end:
-            unread.setdefault(span.place, []).append(span)
-    positions = {place: min(span.start for span in spans) for place, spans in unread.items()}
+            unread.setdefault(span.partition, []).append(span)
+    positions = {partition: min(span.start for span in spans) for partition, spans in unread.items()}
     if unread:
         consumer.assign(positions)
     while unread:
         for batch in consumer.poll(POLL_SECONDS, frozenset(unread)):
-            place = batch.stream, batch.partition
-            for span in unread[place]:
+            partition = batch.stream, batch.partition
+            for span in unread[partition]:
                 part = batch.since(span.start).before(span.end)
-                passed = part.next_offset - max(span.start, positions[place])
+                passed = part.next_offset - max(span.start, positions[partition])
                 if passed > 0:
                     yield span, part.records, passed
-            positions[place] = batch.next_offset
-            unread[place] = [span for span in unread[place] if span.end > batch.next_offset]
-            if not unread[place]:
-                del unread[place]
+            positions[partition] = batch.next_offset
+            unread[partition] = [span for span in unread[partition] if span.end > batch.next_offset]
+            if not unread[partition]:
+                del unread[partition]

@@ -43,9 +43,9 @@ def await_checkpoints(
     The transaction of a container that stands still in its commit hides those behind it from all others, and a task
     that resumed from an earlier one would do its work twice. It ends once that container goes on, is
     replaced, or has been silent for `transaction.timeout.ms`."""
-    place = checkpoints_of(pipeline), 0
-    end = producer.ends([place])[place]
-    while system.admin().ends(place[0])[0] < end:
+    partition = checkpoints_of(pipeline), 0
+    end = producer.ends([partition])[partition]
+    while system.admin().ends(partition[0])[0] < end:
         sleep(PAUSE_SECONDS)
 
 
@@ -143,7 +143,7 @@ class ChangelogCommit:
             for (stream, partition), records in undo_records(consumer, ranges, self._restorer.now()):
                 self._producer.send(stream, partition, records)
         self._producer.flush()
-        ends = self._producer.ends([span.place for span in ranges])
+        ends = self._producer.ends([span.partition for span in ranges])
         repaired = {setup.name: replace(_with_ends(resumed[setup.name], setup, ends), atomic=True) for setup in setups}
         self._send_checkpoints({name: now for name, now in repaired.items() if not now.blank})
         self._producer.commit()
@@ -162,12 +162,14 @@ class ChangelogCommit:
         if not self.together:
             yield self._outputs.flush  # in a thread, perhaps, while a firing produces outputs
             self._producer.begin()
-        places = [
-            place for one in commits for place in self._produce_changes(one.setup, changes.get(one.setup.name, ()))
+        partitions = [
+            partition
+            for one in commits
+            for partition in self._produce_changes(one.setup, changes.get(one.setup.name, ()))
         ]
         yield self._producer.flush
         # Asked after the flush: brokers know the end of a changelog once they have its records.
-        ends = (yield lambda: self._producer.ends(places)) if places else {}
+        ends = (yield lambda: self._producer.ends(partitions)) if partitions else {}
         done = {one.setup.name: replace(_with_ends(one.checkpoint, one.setup, ends), atomic=True) for one in commits}
         data = self._send_checkpoints(done)
         self._send_successors(commits, done)
@@ -186,21 +188,22 @@ class ChangelogCommit:
         """Report the offsets of inputs to the consumer group: of each partition the least offset of the stages that
         read it. Those of tasks that leave are reported by their next container."""
         for setup in (one.setup for one in commits):
-            for name, place in setup.places.items():
-                self._read_offsets.setdefault(place, {})[setup.name] = done[setup.name].offsets.get(name, 0)
-        own = {place: offsets for place, offsets in self._read_offsets.items() if offsets}
-        self._stream_offsets.report(self._pipeline, {place: min(offsets.values()) for place, offsets in own.items()})
+            for name, partition in setup.partitions.items():
+                self._read_offsets.setdefault(partition, {})[setup.name] = done[setup.name].offsets.get(name, 0)
+        own = {partition: offsets for partition, offsets in self._read_offsets.items() if offsets}
+        least = {partition: min(offsets.values()) for partition, offsets in own.items()}
+        self._stream_offsets.report(self._pipeline, least)
         for setup in (one.setup for one in commits if one.successors):
-            for place in setup.places.values():
-                del self._read_offsets[place][setup.name]
+            for partition in setup.partitions.values():
+                del self._read_offsets[partition][setup.name]
 
     def _produce_changes(self, setup: TaskSetup, changes: Sequence[Change]) -> list[StreamPartition]:
         """Produce the changes of a task to its changelogs. Returns the partitions that got records."""
-        places = {operator: (stream, setup.number) for operator, stream in setup.changelogs.items()}
+        partitions = {operator: (stream, setup.number) for operator, stream in setup.changelogs.items()}
         sent = set()
         for operator, records in change_records(changes, setup.store, self._restorer.now()):
-            self._producer.send(*places[operator], records)
-            sent.add(places[operator])
+            self._producer.send(*partitions[operator], records)
+            sent.add(partitions[operator])
         return sorted(sent)
 
     def _write_stores(
@@ -243,6 +246,6 @@ class ChangelogCommit:
 
 def _with_ends(checkpoint: Checkpoint, setup: TaskSetup, ends: Mapping[StreamPartition, int]) -> Checkpoint:
     """A checkpoint with the `ends` of those changelogs of its task that got records."""
-    places = {operator: (stream, setup.number) for operator, stream in setup.changelogs.items()}
-    news = {operator: ends[place] for operator, place in places.items() if place in ends}
+    partitions = {operator: (stream, setup.number) for operator, stream in setup.changelogs.items()}
+    news = {operator: ends[partition] for operator, partition in partitions.items() if partition in ends}
     return replace(checkpoint, changelogs={**checkpoint.changelogs, **news}) if news else checkpoint

@@ -36,16 +36,16 @@ class _Stretch:
     last: dict[StreamPartition, int] = field(default_factory=dict)
 
     def add(self, name: MessageName) -> None:
-        place = name.stream, name.partition
-        self.last[place] = max(name.offset, self.last.get(place, -1))
+        partition = name.stream, name.partition
+        self.last[partition] = max(name.offset, self.last.get(partition, -1))
 
     def is_needed(self, offsets: Mapping[StreamPartition, int]) -> bool:
         """Whether some entry is of a message that is not committed, given the offsets of a commit."""
-        return any(last >= offsets.get(place, 0) for place, last in self.last.items())
+        return any(last >= offsets.get(partition, 0) for partition, last in self.last.items())
 
 
 class TaskJournal:
-    """Keeps the results of an operator's calls in one task, and has those that were kept before. `place` is the
+    """Keeps the results of an operator's calls in one task, and has those that were kept before. `partition` is the
     partition of the journal, which the key buckets of a task number share.
 
     In memory is what lies above the checkpoint: what was in flight, and what had been processed since that commit. An
@@ -54,7 +54,7 @@ class TaskJournal:
 
     def __init__(
         self,
-        place: StreamPartition,
+        partition: StreamPartition,
         setup: TaskSetup,
         writer: JournalWriter,
         start: int,
@@ -63,7 +63,7 @@ class TaskJournal:
     ) -> None:
         """`start` is the offset of the journal from which entries may be needed; `limit` that of its records. `run` is
         the present run: what the ends of input of others have fired is not asked for any more."""
-        self.place = place
+        self.partition = partition
         self.answered = 0
         """Calls that were not made, since their results had been kept."""
         self.kept = 0
@@ -104,7 +104,7 @@ class TaskJournal:
             _log.warning(
                 "%s has %d records that are no entries of a journal: they are left out, and if there were entries in "
                 "their place, these calls are made again",
-                self.place[0],
+                self.partition[0],
                 strange,
             )
         self._close(end)
@@ -127,7 +127,7 @@ class TaskJournal:
         if isinstance(what, MessageName):
             self._open.add(what)
         self.kept += 1
-        self._writer.write(self.place, name, entry)
+        self._writer.write(self.partition, name, entry)
 
     def start(self, offsets: Mapping[StreamPartition, int], fired: Fired) -> int:
         """The offset of the journal from which a task has to read it that goes on from a commit with these offsets. All
@@ -140,7 +140,7 @@ class TaskJournal:
 
     def committed(self) -> None:
         """A commit has flushed the journal: entries from now on begin a new stretch, behind its present end."""
-        end = self._writer.end(self.place)
+        end = self._writer.end(self.partition)
         if end is not None and end > self._open.start:
             self._close(end)
 
@@ -149,8 +149,8 @@ class TaskJournal:
         if len(self._done) > MOST_STRETCHES:
             first, second = self._done.popleft(), self._done[0]
             second.start = first.start
-            for place, last in first.last.items():
-                second.last[place] = max(last, second.last.get(place, -1))
+            for partition, last in first.last.items():
+                second.last[partition] = max(last, second.last.get(partition, -1))
         self._open = _Stretch(end)
 
     def _forget(self, offsets: Mapping[StreamPartition, int], fired: Fired) -> None:
@@ -174,7 +174,7 @@ class TaskJournal:
         if not self._warned:
             self._warned = True
             text = "%s takes records of up to %d bytes, and one of %d bytes is not kept: after a crash such a call is "
-            _log.warning(text + "made again; %s", self.place[0], limit.largest, size, limit.remedy)
+            _log.warning(text + "made again; %s", self.partition[0], limit.largest, size, limit.remedy)
 
 
 NO_JOURNALS: Mapping[str, TaskJournal] = {}
@@ -186,12 +186,12 @@ def _fits(limit: SizeLimit, name: bytes, entry: bytes) -> bool:
     return fits or (limit.fits is not None and limit.fits(name, entry, ()))
 
 
-def entries_between(system: System, place: StreamPartition, start: int, end: int) -> Iterable[tuple[bytes, bytes]]:
+def entries_between(system: System, partition: StreamPartition, start: int, end: int) -> Iterable[tuple[bytes, bytes]]:
     """The entries of a journal's partition from `start` to before `end`."""
     if start >= end:
         return
     with closing(system.consumer()) as consumer:
-        for batch in read_between(consumer, place, start, end):
+        for batch in read_between(consumer, partition, start, end):
             yield from ((key, value) for key, value, _, _ in batch.records if key and value)
 
 
@@ -200,5 +200,5 @@ def journal_starts(
 ) -> dict[str, int]:
     """The offset of each journal from which a task has to read it that goes on from a commit with these offsets of
     inputs."""
-    places = {place: offsets[name] for name, place in setup.places.items() if name in offsets}
-    return {operator: journal.start(places, fired) for operator, journal in journals.items()}
+    partitions = {partition: offsets[name] for name, partition in setup.partitions.items() if name in offsets}
+    return {operator: journal.start(partitions, fired) for operator, journal in journals.items()}

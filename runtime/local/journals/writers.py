@@ -28,7 +28,7 @@ IDLE_SECONDS = 20.0
 class JournalWriter(Protocol):
     """Writes entries for all tasks of a container."""
 
-    def write(self, place: StreamPartition, name: bytes, entry: bytes) -> None:
+    def write(self, partition: StreamPartition, name: bytes, entry: bytes) -> None:
         """Write an entry. Returns without waiting for it; an error shows in `flush`."""
         ...
 
@@ -36,7 +36,7 @@ class JournalWriter(Protocol):
         """Return once all entries are durable. Raises SystemProblem where one cannot be written."""
         ...
 
-    def end(self, place: StreamPartition) -> int | None:
+    def end(self, partition: StreamPartition) -> int | None:
         """The end offset of a partition as of the last flush in which it got entries, or of a later one where it gets
         none; None if that is not known yet. What was written since lies behind it."""
         ...
@@ -61,19 +61,19 @@ class KnownEnds:
         self._wanted: set[StreamPartition] = set()
         self._asked = -math.inf
 
-    def of(self, place: StreamPartition) -> int | None:
+    def of(self, partition: StreamPartition) -> int | None:
         """The end of a partition, as far as it is known."""
-        self._wanted.add(place)
-        return self._ends.get(place)
+        self._wanted.add(partition)
+        return self._ends.get(partition)
 
     def learn(self, flushed: Collection[StreamPartition]) -> None:
         """Ask for the ends of the partitions whose entries are durable now, and of others where that is due."""
-        places = set(flushed)
+        partitions = set(flushed)
         if self._clock() - self._asked >= IDLE_SECONDS:
             self._asked = self._clock()
-            places |= self._wanted
-        if places:
-            self._ends.update(self._ask(places))
+            partitions |= self._wanted
+        if partitions:
+            self._ends.update(self._ask(partitions))
 
 
 class ProducedJournal:
@@ -91,11 +91,11 @@ class ProducedJournal:
         self._touched: set[StreamPartition] = set()
         self._failed: Exception | None = None
 
-    def write(self, place: StreamPartition, name: bytes, entry: bytes) -> None:
+    def write(self, partition: StreamPartition, name: bytes, entry: bytes) -> None:
         """Send an entry."""
-        self._touched.add(place)
+        self._touched.add(partition)
         try:
-            self._producer.send(*place, [(name, entry, self._wall(), ())])
+            self._producer.send(*partition, [(name, entry, self._wall(), ())])
         except Exception as error:  # within a call, which is not to blame
             self._failed = self._failed or error
 
@@ -108,9 +108,9 @@ class ProducedJournal:
             self._producer.flush()
         self._ends.learn(touched)
 
-    def end(self, place: StreamPartition) -> int | None:
+    def end(self, partition: StreamPartition) -> int | None:
         """The end offset of a partition as of the last flush."""
-        return self._ends.of(place)
+        return self._ends.of(partition)
 
     def close(self) -> None:
         """Close the producer, once brokers have what was sent: a run may end with an error of a message. Where they do
@@ -145,9 +145,9 @@ class PublishedJournal:
         self._timer: asyncio.TimerHandle | None = None
         self._failed: Exception | None = None
 
-    def write(self, place: StreamPartition, name: bytes, entry: bytes) -> None:
+    def write(self, partition: StreamPartition, name: bytes, entry: bytes) -> None:
         """Gather an entry, which is published a moment later."""
-        self._waiting.setdefault(place, []).append((name, entry, self._wall(), ()))
+        self._waiting.setdefault(partition, []).append((name, entry, self._wall(), ()))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._due)
 
@@ -161,12 +161,12 @@ class PublishedJournal:
         else:
             self._ends.learn(())
 
-    def end(self, place: StreamPartition) -> int | None:
+    def end(self, partition: StreamPartition) -> int | None:
         """The end offset of a partition as of the last publication."""
-        return self._ends.of(place)
+        return self._ends.of(partition)
 
-    def _ask(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
-        return {place: self._admin.ends(place[0])[place[1]] for place in places}
+    def _ask(self, partitions: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+        return {partition: self._admin.ends(partition[0])[partition[1]] for partition in partitions}
 
     def close(self) -> None:
         """Publish what has gathered, if that can be done: a run may end with an error of a message."""

@@ -157,7 +157,7 @@ class ProgressReporter:
     def behind(self, positions: Mapping[StreamPartition, int]) -> list[StreamPartition] | None:
         """The partitions that have messages after these positions; None if the end offsets are unknown."""
         lags = self._lags(positions)
-        return None if lags is None else [place for place, lag in lags.items() if lag > 0]
+        return None if lags is None else [partition for partition, lag in lags.items() if lag > 0]
 
     def _is_due(self, phase: str) -> bool:
         now = self._clock()
@@ -173,8 +173,8 @@ class ProgressReporter:
         counts = total([self.left, *(task.counts for task in tasks)])
         positions: dict[StreamPartition, int] = {}
         for one in (one for task in tasks for one in task.inputs):
-            place = (one.stream, one.partition)  # of several tasks where they are split by key
-            positions[place] = min(one.next_offset, positions.get(place, one.next_offset))
+            partition = (one.stream, one.partition)  # of several tasks where they are split by key
+            positions[partition] = min(one.next_offset, positions.get(partition, one.next_offset))
         lags = None if measured is None else self._lags(positions)
         samples = [sample for task in tasks for sample in task_samples(self._plan, task, lags or {})]
         self._progress(
@@ -225,7 +225,7 @@ class ProgressReporter:
         if ends is None:
             return None
         # Of a partition that was found since they were asked for the end is not known yet.
-        known = {place: at for place, at in positions.items() if place[1] < len(ends.get(place[0], ()))}
+        known = {partition: at for partition, at in positions.items() if partition[1] < len(ends.get(partition[0], ()))}
         return {(stream, number): max(0, ends[stream][number] - at) for (stream, number), at in known.items()}
 
 

@@ -56,13 +56,13 @@ def move_states(log: CommittedLog, open_store: OpenStore) -> None:
 
 def moves(plan: Plan, stored: Checkpoints) -> Iterator[Move]:
     """The moves that a plan needs, given the checkpoints of its pipeline."""
-    for operator, target in _places(plan):
+    for operator, target in _keeping_tasks(plan):
         holder = holder_of(operator, target, stored)
         if holder is not None and holder != target:
             yield Move(operator, holder, target)
 
 
-def _places(plan: Plan) -> Iterator[tuple[str, str]]:
+def _keeping_tasks(plan: Plan) -> Iterator[tuple[str, str]]:
     """Each operator that keeps state, with each of its tasks."""
     for store in plan.stores:
         for task in tasks_in(plan.stage(store.stage)):
@@ -72,7 +72,7 @@ def _places(plan: Plan) -> Iterator[tuple[str, str]]:
 def _stale(plan: Plan, stored: Checkpoints) -> dict[str, Checkpoint]:
     """The checkpoints that have state which belongs to another task now, without that state."""
     stale = dict(stored)
-    for operator, target in _places(plan):
+    for operator, target in _keeping_tasks(plan):
         others = [name for name in stale if name != target and number_of(name) == number_of(target)]
         for name in others:
             if operator in stale[name].states:
@@ -123,8 +123,8 @@ def _commit(log: CommittedLog, target: str, store: TaskStore, wanted: Sequence[M
     store.write([(META, MOVED, checkpoints.encode(now))])
     if log.producer.durable:
         store.sync()
-    places = (target, *(move.source for move in wanted))
-    log.producer.begin().commit(log.plan.name, _encoded({name: changed[name] for name in places}))
+    involved = (target, *(move.source for move in wanted))
+    log.producer.begin().commit(log.plan.name, _encoded({name: changed[name] for name in involved}))
     finish_move(store, now)
 
 

@@ -59,11 +59,12 @@ _REPORT_SCHEMA = "report binary"
 _ARROW_SCHEMA = pa.schema([("report", pa.binary())])
 
 
-class TransactionsRecord(msgspec.Struct):
+class TransactionsRecord(msgspec.Struct, rename={"partitions": "places"}):
     """What is stored beside the checkpoint: the partitions of outputs, in the order in which tasks share them, the
-    number of tasks, and that of each stream's partitions, which earlier versions did not store."""
+    number of tasks, and that of each stream's partitions, which earlier versions did not store. The file names the
+    partitions `places`."""
 
-    places: list[StreamPartition] = []
+    partitions: list[StreamPartition] = []
     tasks: int = 0
     streams: dict[str, int] = {}
 
@@ -85,8 +86,8 @@ def output_partitions(
         if grown:
             _log.warning(_GROWN, ", ".join(grown), unfinished)
         streams = {name: min(count, before.streams.get(name, count)) for name, count in streams.items()}
-    partitions = OutputPartitions.of(streams, tasks, before.places)
-    write(file, msgspec.json.encode(TransactionsRecord(list(partitions.places), tasks, dict(streams))))
+    partitions = OutputPartitions.of(streams, tasks, before.partitions)
+    write(file, msgspec.json.encode(TransactionsRecord(list(partitions.in_order), tasks, dict(streams))))
     return partitions
 
 
@@ -149,10 +150,10 @@ class TransactionalSink:
         gone."""
         batch, target, planned = self._again, self._target, last_batch(self._checkpoint, PLANNED)
         # No task has fenced yet what a run before may have open.
-        markers = target.markers().read(target.partitions.places, settled=False)
-        for place, marker in markers.items():
+        markers = target.markers().read(target.partitions.in_order, settled=False)
+        for partition, marker in markers.items():
             if marker.batch > planned:
-                raise _older(target.group, planned, place, marker, self._checkpoint)
+                raise _older(target.group, planned, partition, marker, self._checkpoint)
         age = 0.0 if batch is None else self._wall() / 1000 - logged_at(self._checkpoint, PLANNED, batch)
         if age > FORGOTTEN_SECONDS and not markers:
             wrong = (
@@ -194,8 +195,8 @@ def _expressions(rows: Sequence[tuple[int, bytes]]) -> tuple[str, str]:
     """Expressions of Spark's SQL that make rows of level and block of their numbers, which are in the column `id`."""
     levels = ", ".join(str(level) for level, _ in rows)
     blocks = ", ".join(f"X'{block.hex()}'" for _, block in rows)
-    place = "CAST(id AS INT) + 1"
-    return f"element_at(array({levels}), {place}) AS level", f"element_at(array({blocks}), {place}) AS block"
+    number = "CAST(id AS INT) + 1"
+    return f"element_at(array({levels}), {number}) AS level", f"element_at(array({blocks}), {number}) AS block"
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
@@ -214,13 +215,13 @@ class SinkTask:
     def write(self, blocks: Iterator[OutputBlock]) -> BatchReport:
         """Write the messages of sorted blocks in one transaction, and return the reports among the blocks."""
         report = BatchReport()
-        for place, block in blocks:
+        for partition, block in blocks:
             if isinstance(block, TaskReport):
                 report.add(block.report)
             elif isinstance(block, Messages) and report.failure is None:
-                assert place is not None
+                assert partition is not None
                 # Reports come before messages.
-                self._write(chain([OutputBlock(place, block)], blocks))
+                self._write(chain([OutputBlock(partition, block)], blocks))
         if not self._digests and report.failure is None:
             self._write_nothing()
         return report
@@ -245,18 +246,18 @@ class SinkTask:
         target = self._target
         written = self._written()  # behind the fence: no attempt before can commit any more
         producer.begin()
-        for place, block in blocks:
-            assert place is not None
+        for partition, block in blocks:
+            assert partition is not None
             assert isinstance(block, Messages)
             records = block.records()
-            self._digests[place] = self._digests.get(place, 0) + _digest(records)
-            if place not in written:
-                producer.send(*place, records)
+            self._digests[partition] = self._digests.get(partition, 0) + _digest(records)
+            if partition not in written:
+                producer.send(*partition, records)
         self._check(written)
         marked = {
-            place: BatchMarker(self._batch, digest & _WORD)
-            for place, digest in self._digests.items()
-            if place not in written
+            partition: BatchMarker(self._batch, digest & _WORD)
+            for partition, digest in self._digests.items()
+            if partition not in written
         }
         if marked:
             producer.mark(target.markers(), marked)
@@ -265,7 +266,7 @@ class SinkTask:
     def _written(self) -> dict[StreamPartition, BatchMarker]:
         """The markers of this batch, and of later ones."""
         markers = self._target.markers().read(self._target.partitions.of_task(self._number))
-        return {place: marker for place, marker in markers.items() if marker.batch >= self._batch}
+        return {partition: marker for partition, marker in markers.items() if marker.batch >= self._batch}
 
     def _check(self, written: dict[StreamPartition, BatchMarker]) -> None:
         """Raise SystemProblem unless what is written is what this attempt would write."""
@@ -282,10 +283,11 @@ class SinkTask:
                 raise SystemProblem(explain(wrong, expected, remedy))
 
 
-def _older(group: str, batch: int, place: StreamPartition, marker: BatchMarker, at: object = None) -> SystemProblem:
+def _older(group: str, batch: int, partition: StreamPartition, marker: BatchMarker, at: object = None) -> SystemProblem:
     """The error for a checkpoint that is older than its outputs: it has come up to this batch."""
-    wrong = f"the checkpoint of {group!r} has come to batch {batch}, but {place[0]} [{place[1]}] has the outputs of "
-    wrong += f"batch {marker.batch} already"
+    stream, number = partition
+    wrong = f"the checkpoint of {group!r} has come to batch {batch}, but {stream} [{number}] has the outputs of batch "
+    wrong += f"{marker.batch} already"
     remedy = "put back the checkpoint as the last run left it, or start over with fluvial reset --all; see that no "
     remedy += "other run uses a copy of it"
     return SystemProblem(explain(wrong, "a checkpoint that is as new as its outputs", remedy, at))

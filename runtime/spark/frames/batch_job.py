@@ -121,9 +121,9 @@ def job_rows(
 def last_times(plan: Plan, levels: Levels, report: BatchReport) -> dict[str, StreamTime]:
     """The watermark of each stream behind level 0 before the end of the input, by what level 0 has reported."""
     sources: dict[str, dict[int, StreamTime]] = {}
-    for place, mark in report.counts.watermarks.items():
-        stream, _, partition = place.rpartition("/")
-        sources.setdefault(stream, {})[int(partition)] = (mark, False)
+    for partition, mark in report.counts.watermarks.items():
+        stream, _, number = partition.rpartition("/")
+        sources.setdefault(stream, {})[int(number)] = (mark, False)
     return StageTimes(plan, levels).advance(sources, START)
 
 

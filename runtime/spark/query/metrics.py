@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from ....planner.plan import Plan
-from ...metrics.samples import Place, operator_samples, watermark_samples
+from ...metrics.samples import PartitionLabels, operator_samples, watermark_samples
 from ...report import Sample
 from .connection import Offsets
 from .job_tasks import JobTasks
@@ -17,9 +17,9 @@ def source_samples(plan: Plan, done: Offsets, planned: Offsets, ends: Offsets) -
         stage = _reader(plan, stream)
         in_flight[stage] = in_flight.get(stage, 0) + sum(planned[stream]) - sum(offsets)
         for number, (offset, end) in enumerate(zip(offsets, ends[stream], strict=True)):
-            place: Place = (stage, "", stream, str(number))
-            yield Sample("lag_messages", max(0, end - offset), place)
-            yield Sample("committed_offset", offset, place)
+            labels: PartitionLabels = (stage, "", stream, str(number))
+            yield Sample("lag_messages", max(0, end - offset), labels)
+            yield Sample("committed_offset", offset, labels)
     for stage, messages in in_flight.items():
         yield Sample("messages_in_flight", messages, (stage, ""))
 

@@ -67,8 +67,8 @@ def latest_times(plan: Plan, watermarks: Mapping[str, int]) -> dict[str, int]:
     """The largest timestamp of each source, by the watermarks of its partitions."""
     behind = {source.stream: source.out_of_order for source in plan.pipeline.sources}
     latest: dict[str, int] = {}
-    for place, watermark in watermarks.items():
-        stream = place.rpartition("/")[0]
+    for partition, watermark in watermarks.items():
+        stream = partition.rpartition("/")[0]
         if stream in behind:
             latest[stream] = max(watermark + behind[stream], latest.get(stream, watermark + behind[stream]))
     return latest
@@ -135,7 +135,9 @@ class QueryMonitor:
         )
         self._time_batches()
         tasks = sum_of(status.tasks() for status in self.statuses.values())
-        watermarks = {place: mark for status in self.statuses.values() for place, mark in status.watermarks.items()}
+        watermarks = {
+            partition: mark for status in self.statuses.values() for partition, mark in status.watermarks.items()
+        }
         return Progress(
             phase=phase,
             seconds=now - self._started,

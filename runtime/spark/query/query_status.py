@@ -97,8 +97,8 @@ def by_stream(watermarks: Mapping[str, int]) -> dict[str, int]:
     {'clicks': 60, 'by-user': 60}
     """
     least: dict[str, int] = {}
-    for place, mark in watermarks.items():
-        stream = place.rpartition("/")[0]
+    for partition, mark in watermarks.items():
+        stream = partition.rpartition("/")[0]
         if mark not in (START, END):
             least[stream] = min(mark, least.get(stream, mark))
     return least

@@ -196,12 +196,12 @@ class QueryTimes:
         counts = report.counts.by_kind.get("read", {})
         read = {stream for stream in self._sources if counts.get(stream)}
         waits = bool(read) and read <= self._first
-        for stream, partition in self._patience:
-            if f"{stream}/{partition}" in report.counts.watermarks or (waits and stream not in self._first):
-                self._record.heard.setdefault(stream, {})[partition] = clock
-        for place in report.counts.watermarks:
-            name, _, number = place.rpartition("/")
-            self._record.idle.get(name, {}).pop(int(number), None)
+        for stream, number in self._patience:
+            if f"{stream}/{number}" in report.counts.watermarks or (waits and stream not in self._first):
+                self._record.heard.setdefault(stream, {})[number] = clock
+        for partition in report.counts.watermarks:
+            stream, _, which = partition.rpartition("/")
+            self._record.idle.get(stream, {}).pop(int(which), None)
 
     def _mark_idle(self, clock: int) -> None:
         record = self._record
@@ -258,7 +258,7 @@ def _patience(plan: Plan, source: Source) -> Iterator[tuple[tuple[str, int], int
 
 
 def _add_watermarks(record: TimesRecord, watermarks: Mapping[str, int]) -> None:
-    for place, watermark in watermarks.items():
-        stream, _, partition = place.rpartition("/")
+    for partition, watermark in watermarks.items():
+        stream, _, number = partition.rpartition("/")
         marks = record.watermarks.setdefault(stream, {})
-        marks[int(partition)] = max(watermark, marks.get(int(partition), START))
+        marks[int(number)] = max(watermark, marks.get(int(number), START))

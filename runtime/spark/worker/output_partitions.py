@@ -34,28 +34,28 @@ class OutputBlock(NamedTuple):
     """A block that a task of the sink gets: messages for a partition, or the report of a task that has failed, for
     none."""
 
-    place: StreamPartition | None
+    partition: StreamPartition | None
     block: Block
 
 
 @dataclass(frozen=True)
 class OutputPartitions:
-    """The partitions of outputs, and how many `tasks` write them: the one at place i is written by task i mod n.
+    """The partitions of outputs, and how many `tasks` write them: the one at index i is written by task i mod n.
     `streams` has the number of partitions of each stream."""
 
     streams: Mapping[str, int]
-    places: tuple[StreamPartition, ...]
+    in_order: tuple[StreamPartition, ...]
     tasks: int
 
     @classmethod
     def of(cls, streams: Mapping[str, int], tasks: int, before: Sequence[StreamPartition] = ()) -> "OutputPartitions":
-        """The partitions of these streams. Those that a run `before` had keep their places."""
+        """The partitions of these streams. Those that a run `before` had come first, as it had them."""
         all_of_them = ((stream, number) for stream, count in streams.items() for number in range(count))
         return cls(streams, tuple(dict.fromkeys([*before, *all_of_them])), tasks)
 
     def of_task(self, task: int) -> tuple[StreamPartition, ...]:
         """The partitions that a task writes."""
-        return self.places[task :: self.tasks]
+        return self.in_order[task :: self.tasks]
 
     def __call__(self) -> AbstractContextManager[Output]:
         """Open nothing: messages leave as rows."""
@@ -65,7 +65,7 @@ class OutputPartitions:
         indices: dict[int, list[int]] = {}
         for index, partition in enumerate(partitions_of(messages, self.streams[messages.stream])):
             indices.setdefault(partition, []).append(index)
-        numbers = _numbers(self.places)
+        numbers = _numbers(self.in_order)
         for partition, chosen in sorted(indices.items()):
             number = numbers[messages.stream, partition]
             for position, block in positioned_blocks(messages.select(chosen)):
@@ -99,13 +99,13 @@ class OutputPartitions:
         if level == OUTPUT:
             return OutputBlock(None, decode(packed))
         number = _ORDER.unpack_from(packed)[0]
-        place = None if number == _FAILURES else self.places[number - 1]
-        return OutputBlock(place, decode(packed[_ORDER.size :]))
+        partition = None if number == _FAILURES else self.in_order[number - 1]
+        return OutputBlock(partition, decode(packed[_ORDER.size :]))
 
 
 @cache
-def _numbers(places: tuple[StreamPartition, ...]) -> dict[StreamPartition, int]:
-    return {place: number for number, place in enumerate(places)}
+def _numbers(partitions: tuple[StreamPartition, ...]) -> dict[StreamPartition, int]:
+    return {partition: number for number, partition in enumerate(partitions)}
 
 
 @cache

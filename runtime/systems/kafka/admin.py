@@ -76,11 +76,11 @@ class KafkaAdmin:
 
     def starts(self, stream: str) -> list[int]:
         """The first offset that can be read, by partition."""
-        return list(self._cluster.offsets.starts(self._cluster.places(stream)).values())
+        return list(self._cluster.offsets.starts(self._cluster.partitions_of(stream)).values())
 
     def ends(self, stream: str) -> list[int]:
         """The offset after the last record that readers see, by partition. Records of open transactions are hidden."""
-        return list(self._cluster.offsets.ends(self._cluster.places(stream)).values())
+        return list(self._cluster.offsets.ends(self._cluster.partitions_of(stream)).values())
 
     def checkpoints(self, group: str) -> dict[str, bytes]:
         """The last checkpoint of each task of a group, by task name, from the topic of its checkpoints."""

@@ -52,13 +52,15 @@ class BatchMarkers:
         self._requests = RequestClient(cluster.settings, cluster.machine)
         self._make, self._make_early = _maker(make, group, "read_committed"), _maker(make, group, "read_uncommitted")
 
-    def read(self, places: Collection[StreamPartition], *, settled: bool = True) -> dict[StreamPartition, BatchMarker]:
+    def read(
+        self, partitions: Collection[StreamPartition], *, settled: bool = True
+    ) -> dict[StreamPartition, BatchMarker]:
         """The markers of those of these partitions that have one. It waits for transactions with a marker that are
         open; unless it is to be `settled`: then those of transactions that have ended are read.
 
         Raises SystemProblem for an offset of the group that is no marker, and where the cluster does not answer.
         """
-        wanted = [TopicPartition(stream, partition) for stream, partition in places]
+        wanted = [TopicPartition(stream, partition) for stream, partition in partitions]
 
         def send(client: Consumer, seconds: float) -> list[TopicPartition]:
             return client.committed(wanted, timeout=seconds)
@@ -67,14 +69,14 @@ class BatchMarkers:
         committed = self._requests.request_by(make, f"tell the offsets of the group {self._group!r}", send)
         return {(one.topic, one.partition): self._marker(one) for one in committed if one.offset >= 0}
 
-    def _marker(self, place: TopicPartition) -> BatchMarker:
+    def _marker(self, partition: TopicPartition) -> BatchMarker:
         try:
-            return BatchMarker.parse(place.metadata or "")
+            return BatchMarker.parse(partition.metadata or "")
         except ValueError:
             wrong = (
                 f"the group {self._group!r} of {self._settings.url} has an offset that no run of Fluvial has committed:"
             )
-            wrong += f" {place.topic} [{place.partition}] at {place.offset}"
+            wrong += f" {partition.topic} [{partition.partition}] at {partition.offset}"
             remedy = "keep other programs away from the group, and delete it while no run is alive"
             raise SystemProblem(explain(wrong, "offsets with markers of batches", remedy)) from None
 

@@ -72,7 +72,7 @@ class Cluster:
         """The partition count of a topic. Raises SystemProblem where the topic does not exist."""
         return self.topic(stream).partitions
 
-    def places(self, stream: str) -> list[StreamPartition]:
+    def partitions_of(self, stream: str) -> list[StreamPartition]:
         """The partitions of a topic. Raises SystemProblem where the topic does not exist."""
         return [(stream, partition) for partition in range(self.count(stream))]
 
@@ -95,10 +95,10 @@ class Cluster:
             "tell the settings of topics", lambda client, seconds: topic_settings(client, streams, seconds)
         )
 
-    def check(self, places: Iterable[StreamPartition]) -> None:
+    def check(self, partitions: Iterable[StreamPartition]) -> None:
         """Raise SystemProblem for a topic or partition that does not exist."""
         counts: dict[str, int] = {}
-        for stream, partition in places:
+        for stream, partition in partitions:
             count = counts[stream] = counts[stream] if stream in counts else self.count(stream)
             if not 0 <= partition < count:
                 raise unknown_partition(stream, partition, count, self.settings.url)

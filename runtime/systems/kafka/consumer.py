@@ -60,12 +60,14 @@ class KafkaConsumer:
 
         Raises SystemProblem for a topic or partition that does not exist, and for an offset outside of it.
         """
-        staying = {place: buffer for place, buffer in self._buffers.items() if positions.get(place) == buffer.taken}
-        added = {place: offset for place, offset in positions.items() if place not in staying}
+        staying = {
+            partition: buffer for partition, buffer in self._buffers.items() if positions.get(partition) == buffer.taken
+        }
+        added = {partition: offset for partition, offset in positions.items() if partition not in staying}
         self._check(added)
-        removed = {place: buffer for place, buffer in self._buffers.items() if place not in staying}
-        self._buffers = staying | {place: PrefetchBuffer(place, offset) for place, offset in added.items()}
-        self._ready = {place: buffer for place, buffer in self._ready.items() if place in staying}
+        removed = {partition: buffer for partition, buffer in self._buffers.items() if partition not in staying}
+        self._buffers = staying | {partition: PrefetchBuffer(partition, offset) for partition, offset in added.items()}
+        self._ready = {partition: buffer for partition, buffer in self._ready.items() if partition in staying}
         streams = {stream for stream, _ in positions}
         self._stream = streams.pop() if len(streams) == 1 else None
         if not staying:  # what comes besides was looked for just now
@@ -75,9 +77,9 @@ class KafkaConsumer:
     def _check(self, positions: Mapping[StreamPartition, int]) -> None:
         self._cluster.check(positions)
         starts, ends = self._cluster.offsets.starts(positions), self._cluster.offsets.log_ends(positions)
-        for place, offset in positions.items():
-            if not starts[place] <= offset <= ends[place]:
-                raise offset_outside(*place, offset, starts[place], ends[place], self._settings.url)
+        for partition, offset in positions.items():
+            if not starts[partition] <= offset <= ends[partition]:
+                raise offset_outside(*partition, offset, starts[partition], ends[partition], self._settings.url)
 
     def _change(
         self, added: Mapping[StreamPartition, int], removed: Mapping[StreamPartition, PrefetchBuffer], *, anew: bool
@@ -85,16 +87,16 @@ class KafkaConsumer:
         """Let the client read these partitions besides, and those no longer; `anew`, no others."""
         if self._client is None:
             self._client = self._make(self._settings, self._monitor)
-        if paused := [buffer.place for buffer in removed.values() if buffer.paused]:
+        if paused := [buffer.topic_partition for buffer in removed.values() if buffer.paused]:
             self._client.resume(paused)  # else they would be paused still when they are assigned again
-        places = [TopicPartition(*place, offset) for place, offset in added.items()]
+        partitions = [TopicPartition(*partition, offset) for partition, offset in added.items()]
         if anew:
-            self._client.assign(places)
+            self._client.assign(partitions)
             return
         if removed:
-            self._client.incremental_unassign([TopicPartition(*place) for place in removed])
+            self._client.incremental_unassign([TopicPartition(*partition) for partition in removed])
         if added:
-            self._client.incremental_assign(places)
+            self._client.incremental_assign(partitions)
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
         """Return the next batches, at most one a partition. Wait up to `timeout` seconds if there are none."""
@@ -121,7 +123,7 @@ class KafkaConsumer:
     @property
     def paused(self) -> frozenset[StreamPartition]:
         """The partitions that are not fetched, because their buffers are full."""
-        return frozenset(place for place, buffer in self._buffers.items() if buffer.paused)
+        return frozenset(partition for partition, buffer in self._buffers.items() if buffer.paused)
 
     def close(self) -> None:
         """Stop reading."""
@@ -134,14 +136,14 @@ class KafkaConsumer:
         """The next batch of each wanted partition that has one."""
         batches: list[RecordBatch] = []
         resumed: list[TopicPartition] = []
-        for place, buffer in list(self._ready.items()):
-            if wanted is None or place in wanted:
+        for partition, buffer in list(self._ready.items()):
+            if wanted is None or partition in wanted:
                 batches.append(buffer.take())
                 if not buffer:
-                    del self._ready[place]
+                    del self._ready[partition]
                     if buffer.paused:
                         buffer.paused = False
-                        resumed.append(buffer.place)
+                        resumed.append(buffer.topic_partition)
         if resumed and self._client is not None:
             self._client.resume(resumed)
         return batches
@@ -162,42 +164,45 @@ class KafkaConsumer:
         self._put(messages[start:], wanted)
 
     def _put(self, messages: Sequence[Message], wanted: frozenset[StreamPartition] | None) -> None:
-        for place, run in _runs(messages, self._stream):
-            buffer = self._buffers.get(place)
+        for partition, run in _runs(messages, self._stream):
+            buffer = self._buffers.get(partition)
             if buffer is not None:
-                buffer.put(run, weigh=bool(buffer) or not (wanted is None or place in wanted))
-                self._ready[place] = buffer
+                buffer.put(run, weigh=bool(buffer) or not (wanted is None or partition in wanted))
+                self._ready[partition] = buffer
                 if buffer.bytes > self._max_prefetched_bytes and not buffer.paused and self._client is not None:
                     buffer.paused = True
-                    self._client.pause([buffer.place])
+                    self._client.pause([buffer.topic_partition])
 
     def _handle_error(self, error: KafkaError, message: Message) -> None:
         """Handle an error that came in place of a message; one of them marks the end of a partition."""
-        place = (message.topic() or "", message.partition() or 0)
+        partition = (message.topic() or "", message.partition() or 0)
         code = error.code()
-        buffer = self._buffers.get(place)
-        if code not in TRANSIENT and self._is_left(place):
+        buffer = self._buffers.get(partition)
+        if code not in TRANSIENT and self._is_left(partition):
             return  # the client had it in its queue as the partition was assigned no longer
         if code == KafkaError._PARTITION_EOF:
             if buffer is not None:
                 buffer.passed(message.offset() or 0)
                 if buffer:
-                    self._ready[place] = buffer
+                    self._ready[partition] = buffer
         elif code == KafkaError._AUTO_OFFSET_RESET and buffer is not None:
-            start, end = self._cluster.offsets.starts([place])[place], self._cluster.offsets.log_ends([place])[place]
-            raise offset_outside(*place, buffer.position, start, end, self._settings.url)
+            start, end = (
+                self._cluster.offsets.starts([partition])[partition],
+                self._cluster.offsets.log_ends([partition])[partition],
+            )
+            raise offset_outside(*partition, buffer.position, start, end, self._settings.url)
         elif code in GONE:
-            self._cluster.check([place])  # which raises, unless it has come back meanwhile
+            self._cluster.check([partition])  # which raises, unless it has come back meanwhile
         elif code in TRANSIENT:
             self._monitor(error)
         elif code not in _IGNORED:
-            raise refused(self._settings, f"give messages of {place[0]!r}, partition {place[1]}", error)
+            raise refused(self._settings, f"give messages of {partition[0]!r}, partition {partition[1]}", error)
 
-    def _is_left(self, place: StreamPartition) -> bool:
+    def _is_left(self, partition: StreamPartition) -> bool:
         """Whether an error is of a partition that is not read any more. Some are of all partitions of a topic."""
-        stream, partition = place
-        of_topic = partition < 0 and stream in {one for one, _ in self._buffers}
-        return stream != "" and place not in self._buffers and not of_topic
+        stream, number = partition
+        of_topic = number < 0 and stream in {one for one, _ in self._buffers}
+        return stream != "" and partition not in self._buffers and not of_topic
 
     def _check_cluster(self, now: float) -> None:
         """Raise SystemProblem where no broker was connected for too long, or a topic was removed."""
@@ -225,13 +230,13 @@ class KafkaConsumer:
         if not why:
             self._starved.clear()
             return
-        empty = {place: buffer.position for place, buffer in self._buffers.items() if not buffer}
+        empty = {partition: buffer.position for partition, buffer in self._buffers.items() if not buffer}
         ends = self._cluster.offsets.ends(empty)
-        waiting = [(place, position) for place, position in empty.items() if ends[place] > position]
+        waiting = [(partition, position) for partition, position in empty.items() if ends[partition] > position]
         self._starved = {key: self._starved.get(key, now) for key in waiting}
-        for (place, _), since in self._starved.items():
+        for (partition, _), since in self._starved.items():
             if now - since > self._settings.give_up_after:
-                raise starved(self._settings, place, self._settings.give_up_after, why)
+                raise starved(self._settings, partition, self._settings.give_up_after, why)
 
 
 def _runs(messages: Sequence[Message], stream: str | None) -> Iterator[tuple[StreamPartition, Sequence[Message]]]:

@@ -88,9 +88,10 @@ def out_of_reach(settings: KafkaSettings, seconds: float, why: str) -> SystemPro
     return SystemProblem(explain(wrong, expected, remedy, at=settings.url))
 
 
-def starved(settings: KafkaSettings, place: StreamPartition, seconds: float, why: str) -> SystemProblem:
+def starved(settings: KafkaSettings, partition: StreamPartition, seconds: float, why: str) -> SystemProblem:
     """Brokers answer, but for `seconds` no message has come of a partition that has some, for want of a resource."""
-    wrong = f"{settings.url} has messages of {place[0]!r}, partition {place[1]}, but none has come for {seconds:g} s; "
+    stream, number = partition
+    wrong = f"{settings.url} has messages of {stream!r}, partition {number}, but none has come for {seconds:g} s; "
     wrong += f"the last error: {settings.hide(why)}"
     expected = "a connection to the broker that leads the partition"
     return SystemProblem(explain(wrong, expected, remedy_in(why) or "", at=settings.url))

@@ -45,8 +45,10 @@ class GroupOffsets:
 
     def _commit_newest(self) -> None:
         while (positions := self._taken()) is not None:
-            places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in positions.items()]
-            _commit(self._client, places)
+            partitions = [
+                TopicPartition(stream, partition, offset) for (stream, partition), offset in positions.items()
+            ]
+            _commit(self._client, partitions)
 
     def _taken(self) -> Mapping[StreamPartition, int] | None:
         """What is to be committed next; None ends the thread."""
@@ -57,9 +59,9 @@ class GroupOffsets:
             return positions
 
 
-def _commit(client: Consumer, places: list[TopicPartition]) -> None:
+def _commit(client: Consumer, partitions: list[TopicPartition]) -> None:
     try:
-        client.commit(offsets=places, asynchronous=False)
+        client.commit(offsets=partitions, asynchronous=False)
     except KafkaException as caught:
         LOG.info("offsets were not noted: %s", caught)
 

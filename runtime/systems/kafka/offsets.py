@@ -41,48 +41,48 @@ class TopicOffsets:
         self._settings = settings
         self._check = check
 
-    def starts(self, places: Collection[StreamPartition]) -> PartitionOffsets:
+    def starts(self, partitions: Collection[StreamPartition]) -> PartitionOffsets:
         """The first offset that can be read."""
-        return self._offsets(places, OFFSET_BEGINNING, read_uncommitted_client)
+        return self._offsets(partitions, OFFSET_BEGINNING, read_uncommitted_client)
 
-    def ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> PartitionOffsets:
+    def ends(self, partitions: Collection[StreamPartition], *, patience: float | None = None) -> PartitionOffsets:
         """The offset after the last record that readers see. An open transaction hides all from its start."""
-        return self._offsets(places, OFFSET_END, _BY_ISOLATION[self._settings.isolation], patience)
+        return self._offsets(partitions, OFFSET_END, _BY_ISOLATION[self._settings.isolation], patience)
 
-    def log_ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> PartitionOffsets:
+    def log_ends(self, partitions: Collection[StreamPartition], *, patience: float | None = None) -> PartitionOffsets:
         """The offset that the next record will have, committed or not."""
-        return self._offsets(places, OFFSET_END, read_uncommitted_client, patience)
+        return self._offsets(partitions, OFFSET_END, read_uncommitted_client, patience)
 
-    def since(self, places: Collection[StreamPartition], timestamp: int) -> PartitionOffsets:
+    def since(self, partitions: Collection[StreamPartition], timestamp: int) -> PartitionOffsets:
         """The offset of the first record with this timestamp, in ms since epoch, or a later one. Partitions without
         such a record are left out."""
-        offsets = self._offsets(places, timestamp, read_uncommitted_client)
-        return {place: offset for place, offset in offsets.items() if offset != OFFSET_END}
+        offsets = self._offsets(partitions, timestamp, read_uncommitted_client)
+        return {partition: offset for partition, offset in offsets.items() if offset != OFFSET_END}
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Have the records before these offsets removed, without waiting. Errors are logged."""
-        places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in starts.items()]
+        partitions = [TopicPartition(stream, partition, offset) for (stream, partition), offset in starts.items()]
 
         def send(client: AdminClient) -> Future[Any]:
             # One request covers all partitions, and their answers come together.
-            asked = client.delete_records(places, request_timeout=NEVER, operation_timeout=_TO_REMOVE)
+            asked = client.delete_records(partitions, request_timeout=NEVER, operation_timeout=_TO_REMOVE)
             for one in asked.values():
                 one.add_done_callback(logged)
             return next(iter(asked.values()))
 
-        if places:
+        if partitions:
             self._requests.send(send)
 
     def _offsets(
         self,
-        places: Collection[StreamPartition],
+        partitions: Collection[StreamPartition],
         which: int,
         make: Callable[[KafkaSettings, ConnectionMonitor], Consumer],
         within: float | None = None,
     ) -> PartitionOffsets:
         # Not with list_offsets: librdkafka frees a request that has timed out while it still writes to it.
         # `which` is a timestamp, or one of the two negative numbers that stand for an end of the partition.
-        wanted = [TopicPartition(stream, partition, which) for stream, partition in places]
+        wanted = [TopicPartition(stream, partition, which) for stream, partition in partitions]
         # If a partition has no known leader yet, the client may check again only after 3 s. A new request checks at
         # once.
         patience = chain(_SOON, repeat(_LATE))
@@ -90,14 +90,14 @@ class TopicOffsets:
         def send(client: Consumer, seconds: float) -> PartitionOffsets:
             try:
                 offsets = client.offsets_for_times(wanted, timeout=min(seconds, next(patience)))
-                for place in offsets:
-                    if place.error is not None:
-                        raise KafkaException(place.error)
+                for partition in offsets:
+                    if partition.error is not None:
+                        raise KafkaException(partition.error)
             except KafkaException as caught:
                 if caught.args[0].code() in GONE:
-                    self._check(places)
+                    self._check(partitions)
                 raise
-            offset_of = {(place.topic, place.partition): place.offset for place in offsets}
+            offset_of = {(partition.topic, partition.partition): partition.offset for partition in offsets}
             if any(offset < (OFFSET_END if which >= 0 else 0) for offset in offset_of.values()):
                 # For a partition whose leader was just elected, the client returns -1001 and no error.
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))

@@ -22,15 +22,15 @@ class PrefetchBuffer:
 
     __slots__ = ("_batches", "bytes", "partition", "paused", "position", "stream", "taken")
 
-    def __init__(self, place: StreamPartition, position: int) -> None:
-        self.stream, self.partition = place
+    def __init__(self, partition: StreamPartition, position: int) -> None:
+        self.stream, self.partition = partition
         self.position = self.taken = position
         self.paused = False
         self.bytes = 0
         self._batches: deque[tuple[RecordBatch, int]] = deque()
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         """The partition, as the client names it."""
         return TopicPartition(self.stream, self.partition)
 

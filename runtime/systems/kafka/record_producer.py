@@ -145,12 +145,12 @@ class KafkaRecordProducer:
             self._check()
         self._check()
 
-    def ends(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+    def ends(self, partitions: Collection[StreamPartition]) -> dict[StreamPartition, int]:
         """The offset that the next record will have, after all flushed records, committed or not."""
         self._check()
-        for place in places:
-            self._topics.check(*place)
-        return self._cluster.offsets.log_ends(places)
+        for partition in partitions:
+            self._topics.check(*partition)
+        return self._cluster.offsets.log_ends(partitions)
 
     def begin(self) -> None:
         """Start a transaction. Raises UsageError without a transactional id, and while one is open."""
@@ -170,9 +170,9 @@ class KafkaRecordProducer:
     def mark(self, markers: BatchMarkers, batch: Mapping[StreamPartition, BatchMarker]) -> None:
         """Flush, and add markers of a batch to the open transaction."""
         self.flush()
-        places, group = offsets(batch, self.ends(batch)), markers.group()
+        partitions, group = offsets(batch, self.ends(batch)), markers.group()
         send = self._client.send_offsets_to_transaction
-        self._insist("add offsets to a transaction", lambda seconds: send(places, group, seconds))
+        self._insist("add offsets to a transaction", lambda seconds: send(partitions, group, seconds))
 
     def commit(self) -> None:
         """Flush, and make the records sent since `begin` visible, all at once or not at all."""
@@ -209,15 +209,15 @@ class KafkaRecordProducer:
         if self._id is not None and self._failed is None:
             self.await_readers(self._touched)
 
-    def await_readers(self, places: Collection[StreamPartition]) -> None:
+    def await_readers(self, partitions: Collection[StreamPartition]) -> None:
         """Wait, for two seconds at most, until the partitions have the commit marker of a transaction. Brokers write it
         after they have acknowledged the commit, and readers see no record of the transaction before."""
         until = self._machine.clock() + _TO_CLOSE
         with suppress(SystemProblem):
-            ends = self._cluster.offsets.log_ends(places, patience=_TO_CLOSE)
+            ends = self._cluster.offsets.log_ends(partitions, patience=_TO_CLOSE)
             while self._machine.clock() < until:
-                seen = self._cluster.offsets.ends(places, patience=_TO_CLOSE)
-                if all(seen[place] >= end for place, end in ends.items()):
+                seen = self._cluster.offsets.ends(partitions, patience=_TO_CLOSE)
+                if all(seen[partition] >= end for partition, end in ends.items()):
                     return
                 self._machine.sleep(_PAUSE / 10)
 
@@ -228,35 +228,35 @@ class KafkaRecordProducer:
             raise self._failed
 
     def _wait_to_send(
-        self, place: StreamPartition, record: Record, latest: int | None, why: BufferError | KafkaException
+        self, partition: StreamPartition, record: Record, latest: int | None, why: BufferError | KafkaException
     ) -> None:
         """Send a record once the buffer has capacity and the client knows the partition: it may lose that when a broker
         restarts. Raises SystemProblem where the topic was removed, and after `give_up_after`."""
-        stream, partition = place
+        stream, number = partition
         key, value, timestamp, headers = record
         when, pairs = stamped(timestamp, headers, latest)
         deadline = self._machine.clock() + self._settings.give_up_after
         while True:
             error = why.args[0] if isinstance(why, KafkaException) else None
             if error is not None:  # else the buffer is full, which passes as records are delivered
-                self._raise_unless_retriable(place, error, late=self._machine.clock() > deadline)
+                self._raise_unless_retriable(partition, error, late=self._machine.clock() > deadline)
             self._serve(self._client.poll, _PAUSE)
             self._check()
             try:
-                self._client.produce(stream, value, key, partition, None, None, when, pairs)
+                self._client.produce(stream, value, key, number, None, None, when, pairs)
                 return
             except (BufferError, KafkaException) as caught:
                 why = caught
 
-    def _raise_unless_retriable(self, place: StreamPartition, error: KafkaError, *, late: bool) -> None:
+    def _raise_unless_retriable(self, partition: StreamPartition, error: KafkaError, *, late: bool) -> None:
         """Raise SystemProblem for an error at sending that a retry cannot correct."""
         try:
             if error.code() in GONE:
-                self._cluster.check([place])
+                self._cluster.check([partition])
         except SystemProblem as gone:
             raise self._fail(gone) from None
         if late or error.code() not in GONE:
-            raise self._fail(self._problem(f"take a record for {place[0]!r}", error)) from None
+            raise self._fail(self._problem(f"take a record for {partition[0]!r}", error)) from None
 
     def _serve(self, act: Callable[[float], T], seconds: float) -> T | None:
         """Call the client, which runs the callbacks of failed deliveries. None where the client has failed for good."""

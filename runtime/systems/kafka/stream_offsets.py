@@ -19,15 +19,15 @@ class KafkaOffsets:
 
     def log_ends(self, stream: str) -> list[int]:
         """The offset that the next record will have, by partition, those of open transactions counted."""
-        return list(self._cluster.offsets.log_ends(self._cluster.places(stream)).values())
+        return list(self._cluster.offsets.log_ends(self._cluster.partitions_of(stream)).values())
 
     def since(self, stream: str, timestamp: int) -> list[int]:
         """The offset of the first record with this timestamp, in ms since epoch, or a later one, by partition; the end
         that readers see where there is none."""
-        places = self._cluster.places(stream)
-        ends = self._cluster.offsets.ends(places)
-        since = self._cluster.offsets.since(places, timestamp)
-        return [min(since.get(place, end), end) for place, end in ends.items()]
+        partitions = self._cluster.partitions_of(stream)
+        ends = self._cluster.offsets.ends(partitions)
+        since = self._cluster.offsets.since(partitions, timestamp)
+        return [min(since.get(partition, end), end) for partition, end in ends.items()]
 
     def report(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
         """Commit offsets of a consumer group, for tools that watch lag. Returns without waiting. While the last commit

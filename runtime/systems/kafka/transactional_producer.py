@@ -53,8 +53,8 @@ class KafkaTransactionalProducer:
             self._producer_client = KafkaRecordProducer(self._cluster, f"fluvial-{self._cluster.machine.new_id()}")
         try:
             self._producer_client.begin()
-            for place, records in staged.items():
-                self._producer_client.send(*place, records)
+            for partition, records in staged.items():
+                self._producer_client.send(*partition, records)
             self._producer_client.commit()
             self._producer_client.await_readers(staged)
         except BaseException:
@@ -79,11 +79,10 @@ class KafkaTransaction:
         """Stage records in order; raises SystemProblem where the topic or partition does not exist."""
         if self._staged is None:
             raise ended()
-        place = (stream, partition)
-        if place not in self._staged:
+        if (stream, partition) not in self._staged:
             self._producer.check(stream, partition)
         if records:
-            self._staged.setdefault(place, []).extend(records)
+            self._staged.setdefault((stream, partition), []).extend(records)
             self._size += sum(len(key or b"") + len(value or b"") for key, value, _, _ in records)
 
     def commit(self, group: str = "", checkpoints: Mapping[str, bytes] | None = None) -> None:

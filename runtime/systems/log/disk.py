@@ -101,7 +101,7 @@ def locked(path: Path) -> Iterator[int]:
 
 
 def write_all(number: int, data: bytes, at: int) -> None:
-    """Write all of `data` at a place: one call of the system may write less."""
+    """Write all of `data` from a byte on: one call of the system may write less."""
     left = memoryview(data)
     while left:
         written = os.pwrite(number, left, at)
@@ -109,7 +109,7 @@ def write_all(number: int, data: bytes, at: int) -> None:
 
 
 def read_all(number: int, size: int, at: int) -> bytes:
-    """Read `size` bytes from a place, fewer only where the file ends."""
+    """Read `size` bytes from a byte on, fewer only where the file ends."""
     data = os.pread(number, size, at)
     while len(data) < size and (more := os.pread(number, size - len(data), at + len(data))):
         data += more

@@ -23,7 +23,7 @@ class Frame(NamedTuple):
 
 
 class DamagedFrame(Exception):
-    """The bytes at a place are no frame; `last` says that nothing but zeros could follow them."""
+    """The bytes at hand are no frame; `last` says that nothing but zeros could follow them."""
 
     def __init__(self, at: int, *, last: bool) -> None:
         super().__init__(f"damaged frame at byte {at}")
@@ -46,7 +46,7 @@ def make(count: int, parts: Iterable[bytes | memoryview]) -> bytes:
 
 
 def take(data: bytes, at: int) -> Frame | None:
-    """The frame that starts at a place, None where the data ends before it does; raises DamagedFrame.
+    """The frame that starts at a byte, None where the data ends before it does; raises DamagedFrame.
 
     A frame cut short, by a crash in the middle of a write, is None too: the header has a check of its own, so that
     a length is never believed that was not written.

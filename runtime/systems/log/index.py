@@ -85,7 +85,7 @@ class Snapshot(Struct, frozen=True, array_like=True, tag="snapshot"):
 JournalEntry = Created | Published | Trimmed | Snapshot
 
 
-class ExtentPlace(NamedTuple):
+class LocatedExtent(NamedTuple):
     """The file and the bytes of an extent, and the offset of its first record (`base`)."""
 
     base: int
@@ -151,10 +151,10 @@ class Extents:
         moved = {file: number for number, file in enumerate(sorted(set(self._files)))}
         self._files = array("q", [moved[file] for file in self._files])
 
-    def find(self, offset: int) -> ExtentPlace:
-        """The place of the extent with the record of an offset, which is at least `start` and below `end`."""
+    def find(self, offset: int) -> LocatedExtent:
+        """The extent with the record of an offset, which is at least `start` and below `end`."""
         at = bisect_right(self._bases, offset) - 1
-        return ExtentPlace(self._bases[at], self._names[self._files[at]], self._starts[at], self._stops[at])
+        return LocatedExtent(self._bases[at], self._names[self._files[at]], self._starts[at], self._stops[at])
 
     @property
     def names(self) -> list[str]:

@@ -58,7 +58,7 @@ class Journal:
         self._least, self._witness = 0, self._lock
         self._marks_read = b""
         self._marks_position: int | None = None
-        self._marks_place = 0
+        self._mark_slot = 0
         check_owner(directory)
         if not exists(self._path):
             self._make(create)
@@ -139,8 +139,8 @@ class Journal:
         self._index.apply(entry)
         # The entry is in already, so what fails from here on is no failure of `add`; the next one tries again.
         with suppress(OSError, SystemProblem):
-            marks.write(self._held, self._position, self._marks_place)
-            self._marks_place = marks.place_after(self._marks_place)
+            marks.write(self._held, self._position, self._mark_slot)
+            self._mark_slot = marks.slot_after(self._mark_slot)
             if self._good > max(self._compact_bytes, 4 * self._snapshot_bytes):
                 self._replace(self._index)
 
@@ -243,7 +243,7 @@ class Journal:
         """The position in the mark of the lock file; None where it has no readable mark."""
         data = marks.start_of(lock)
         if data != self._marks_read:
-            self._marks_read, self._marks_place = data, marks.place_of(data)
+            self._marks_read, self._mark_slot = data, marks.slot_of(data)
             try:
                 self._marks_position = marks.decoded(data) if len(data) == marks.MARK_BYTES else None
             except frames.DamagedFrame:

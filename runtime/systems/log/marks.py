@@ -32,19 +32,19 @@ def encoded_mark(position: int) -> bytes:
     return frames.make(0, [_POSITION.pack(position)])
 
 
-def place_of(data: bytes) -> int:
-    """Where in the start of a file the next mark goes: where none is whole, else in the place of the older.
+def slot_of(data: bytes) -> int:
+    """The byte at which the next mark of a file goes: 0 where none is whole, else that of the older one.
 
-    >>> place_of(encoded_mark(8) + encoded_mark(7)) == place_after(0)
+    >>> slot_of(encoded_mark(8) + encoded_mark(7)) == slot_after(0)
     True
     """
     first, second = _position(data, 0), _position(data, _SLOT_BYTES)
     return 0 if first is None or (second is not None and first < second) else _SLOT_BYTES
 
 
-def place_after(place: int) -> int:
-    """Where the next mark goes after one at a place."""
-    return _SLOT_BYTES - place
+def slot_after(slot: int) -> int:
+    """The byte at which the next mark goes, after one at `slot`."""
+    return _SLOT_BYTES - slot
 
 
 UNPUBLISHED = 2 * encoded_mark(0)
@@ -66,7 +66,7 @@ def decoded(data: bytes) -> int | None:
 
 
 def _position(data: bytes, at: int) -> int | None:
-    """The position in the mark at a place, None where no whole mark is there."""
+    """The position in the mark at a byte of `data`, None where no whole mark is there."""
     mark = data[at : at + _SLOT_BYTES]
     if len(mark) < _SLOT_BYTES:
         return None
@@ -88,12 +88,12 @@ def read(number: int, path: Path) -> int | None:
         raise damaged_mark(path) from damage
 
 
-def write(number: int, position: int, place: int) -> None:
-    """Write a mark into an open file.
+def write(number: int, position: int, slot: int) -> None:
+    """Write a mark into an open file, at the byte `slot`.
 
     It is not synced: after a power cut an older mark says less, and nothing wrong.
     """
-    write_all(number, encoded_mark(position), place)
+    write_all(number, encoded_mark(position), slot)
 
 
 def write_anew(number: int, position: int) -> None:

@@ -12,7 +12,7 @@ from ..errors import offset_outside
 from . import frames
 from .disk import OpenFiles, explained, read_all
 from .errors import missing_records
-from .index import ExtentPlace, Extents
+from .index import Extents, LocatedExtent
 from .records import decode
 
 # Two of the largest frames of small records: at least one of them is whole, wherever the chunk begins.
@@ -37,10 +37,10 @@ class PartitionReader:
         self.offset = offset
         self._start = 0
         self._ahead: list[Record] = []
-        # The frame to read next: the extent it lies in, its first offset, its place.
+        # The frame to read next: the extent it lies in, its first offset, its first byte.
         self._base = -1
         self._frame_offset = 0
-        self._frame_place = 0
+        self._frame_start = 0
         self._chunk = b""
         self._chunk_file = ""
         self._chunk_start = 0
@@ -60,9 +60,9 @@ class PartitionReader:
         records, self._ahead = self._ahead, []
         size = 0
         while len(records) < limit and size < BATCH_BYTES:
-            before = self._frame_place
+            before = self._frame_start
             more = self._next(extents, first + len(records))
-            size += self._frame_place - before
+            size += self._frame_start - before
             if records:
                 records.extend(more)
             else:
@@ -78,55 +78,55 @@ class PartitionReader:
 
     def _next(self, extents: Extents, offset: int) -> list[Record]:
         """The records from `offset` to the end of its frame."""
-        place = extents.find(offset)
-        if place.base != self._base:
-            self._base, self._frame_offset, self._frame_place = place.base, place.base, place.start
+        extent = extents.find(offset)
+        if extent.base != self._base:
+            self._base, self._frame_offset, self._frame_start = extent.base, extent.base, extent.start
         while True:
-            start, at = self._frame_offset, self._frame_place
-            frame = self._frame(place, at)
+            start, at = self._frame_offset, self._frame_start
+            frame = self._frame(extent, at)
             self._frame_offset += frame.records
-            self._frame_place = at + frames.HEADER_BYTES + len(frame.payload)
+            self._frame_start = at + frames.HEADER_BYTES + len(frame.payload)
             if offset < self._frame_offset:
-                records = self._decoded(frame, place, at)
+                records = self._decoded(frame, extent, at)
                 return records[offset - start :] if offset > start else records
 
-    def _frame(self, place: ExtentPlace, at: int) -> frames.Frame:
-        """The frame at a place of a file, from the chunk that was read last if it is there whole."""
+    def _frame(self, extent: LocatedExtent, at: int) -> frames.Frame:
+        """The frame at a byte of a file, from the chunk that was read last if it is there whole."""
         try:
             frame = None
-            if self._chunk_file == place.file and 0 <= at - self._chunk_start < len(self._chunk):
+            if self._chunk_file == extent.file and 0 <= at - self._chunk_start < len(self._chunk):
                 frame = frames.take(self._chunk, at - self._chunk_start)
             if frame is None:
-                frame = frames.take(self._load(place, at, CHUNK_BYTES), 0)
+                frame = frames.take(self._load(extent, at, CHUNK_BYTES), 0)
             if frame is None:
                 # A single record may be larger than any chunk: its frame has all that is left of the extent at most.
-                frame = frames.take(self._load(place, at, place.stop - at), 0)
+                frame = frames.take(self._load(extent, at, extent.stop - at), 0)
         except frames.DamagedFrame as damage:
-            raise self._damaged(place, at) from damage
+            raise self._damaged(extent, at) from damage
         if frame is None:
-            raise self._damaged(place, at)
+            raise self._damaged(extent, at)
         return frame
 
-    def _load(self, place: ExtentPlace, at: int, size: int) -> bytes:
-        path = self._directory / place.file
+    def _load(self, extent: LocatedExtent, at: int, size: int) -> bytes:
+        path = self._directory / extent.file
         try:
             with explained("read", path):
-                self._chunk = read_all(self._files.number(path), min(size, place.stop - at), at)
+                self._chunk = read_all(self._files.number(path), min(size, extent.stop - at), at)
         except SystemProblem as problem:
             if not isinstance(problem.__cause__, FileNotFoundError):
                 raise
             raise self._lost(f"{path} is gone") from problem.__cause__
-        self._chunk_file, self._chunk_start = place.file, at
+        self._chunk_file, self._chunk_start = extent.file, at
         return self._chunk
 
-    def _decoded(self, frame: frames.Frame, place: ExtentPlace, at: int) -> list[Record]:
+    def _decoded(self, frame: frames.Frame, extent: LocatedExtent, at: int) -> list[Record]:
         try:
             return decode(frame.payload)
         except msgspec.DecodeError as error:
-            raise self._damaged(place, at) from error
+            raise self._damaged(extent, at) from error
 
-    def _damaged(self, place: ExtentPlace, at: int) -> SystemProblem:
-        return self._lost(f"{self._directory / place.file} is damaged at byte {at}")
+    def _damaged(self, extent: LocatedExtent, at: int) -> SystemProblem:
+        return self._lost(f"{self._directory / extent.file} is damaged at byte {at}")
 
     def _lost(self, wrong: str) -> SystemProblem:
         where = f"stream {self._stream!r}, partition {self._partition}, from offset {self._frame_offset} on"

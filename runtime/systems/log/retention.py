@@ -30,22 +30,22 @@ def trim(journal: Journal, starts: Mapping[StreamPartition, int], by: Trimming) 
     records that may still be published stay. Returns the names of the removed files.
     """
     with journal.exclusive() as index:
-        for place, before in starts.items():
-            if _frees_a_file(extents_of(index, journal.directory, *place), before):
-                journal.add(Trimmed(*place, before))
-    folders = {place: segment_path(journal.directory, *place, "") for place in starts}
+        for partition, before in starts.items():
+            if _frees_a_file(extents_of(index, journal.directory, *partition), before):
+                journal.add(Trimmed(*partition, before))
+    folders = {partition: segment_path(journal.directory, *partition, "") for partition in starts}
     # `others` is called last. A writer that begins now has no file in the list. A writer that ends now was still known
     # when the extents were dropped, and removes its files itself.
-    listed = {place: _segments_in(folder) for place, folder in folders.items()}
+    listed = {partition: _segments_in(folder) for partition, folder in folders.items()}
     others = by.others() if _has_others(listed, by.writer) else ()
     index = journal.refresh()
     removed: set[str] = set()
-    for place, names in listed.items():
-        needed = {*extents_of(index, journal.directory, *place).names, *by.unpublished}
+    for partition, names in listed.items():
+        needed = {*extents_of(index, journal.directory, *partition).names, *by.unpublished}
         for name in names:
             if name not in needed and (by.writer == writer_of(name) or _is_leaving(name, others)):
-                with explained("remove", folders[place] / name):
-                    (folders[place] / name).unlink(missing_ok=True)
+                with explained("remove", folders[partition] / name):
+                    (folders[partition] / name).unlink(missing_ok=True)
                 removed.add(name)
     return removed
 

@@ -22,14 +22,14 @@ SEGMENT_BYTES = 64 << 20
 @dataclass(slots=True)
 class Segment:
     """A file being written: `kept` is the end of the last prepared bytes, `synced` the size that survives a power cut,
-    and `mark_place` the place of the next mark."""
+    and `mark_slot` the byte at which the next mark goes."""
 
     path: Path
     name: str
     size: int = 0
     durable_end: int = 0
     synced: int = -1
-    mark_place: int = 0
+    mark_slot: int = 0
 
 
 def segment_path(directory: Path, stream: str, partition: int, file: str) -> Path:
@@ -89,10 +89,10 @@ class Segments:
     def mark(self, path: Path, own: Segment | None, position: int) -> None:
         """Mark a segment with the entry that published bytes of it."""
         number = self.files.number(path)
-        place = marks.place_of(marks.start_of(number)) if own is None else own.mark_place
-        marks.write(number, position, place)
+        slot = marks.slot_of(marks.start_of(number)) if own is None else own.mark_slot
+        marks.write(number, position, slot)
         if own is not None:
-            own.mark_place = marks.place_after(place)
+            own.mark_slot = marks.slot_after(slot)
 
     def keep(self, extents: Iterable[Extent]) -> None:
         """Make these extents durable, and keep them when the writer closes."""
@@ -118,7 +118,7 @@ class Segments:
 
     def let_go(self, removed: Collection[str]) -> None:
         """Write no more to files that have been removed, and close them."""
-        self._current = {place: one for place, one in self._current.items() if one.name not in removed}
+        self._current = {partition: one for partition, one in self._current.items() if one.name not in removed}
         self.files.close_removed()
 
     def close(self) -> None:

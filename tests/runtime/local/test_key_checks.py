@@ -8,7 +8,7 @@ from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, PlanError, count, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
-from fluvial.planner.growths import grown, places_of
+from fluvial.planner.growths import grown, partitions_read
 from fluvial.planner.plan import Plan
 from fluvial.runtime.local.key_checks import KeyCheck, key_checks
 from fluvial.runtime.local.task_setup import TaskSetup
@@ -58,7 +58,7 @@ def test_a_key_that_no_count_puts_there_is_told_with_what_to_do(partition: int, 
 
 def test_only_tasks_with_state_that_read_several_partitions_look_at_keys() -> None:
     def checked(made: Plan) -> set[tuple[str, int]]:
-        return {*key_checks(made, TaskSetup("in/0", "in", 0, MemoryStore(), {}, places_of(made, "in", 0)))}
+        return {*key_checks(made, TaskSetup("in/0", "in", 0, MemoryStore(), {}, partitions_read(made, "in", 0)))}
 
     assert checked(planned(4)) == {("in", 0), ("in", 2)}
     assert checked(planned(4, stateful=False)) == checked(planned(2)) == set()

@@ -53,7 +53,7 @@ def test_a_commit_shows_everything_at_once(system: System, read: Read) -> None:
     writing.append("visits", 0, [RECORD, RECORD])
     writing.commit("group", {"task": b"7"})
     producer.close()
-    assert [read(system, *place) for place in (("clicks", 0), ("clicks", 1), ("visits", 0))] == [
+    assert [read(system, *partition) for partition in (("clicks", 0), ("clicks", 1), ("visits", 0))] == [
         [RECORD],
         [RECORD],
         [RECORD, RECORD],

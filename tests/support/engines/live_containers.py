@@ -118,7 +118,8 @@ class LiveContainers:
         assert container._growth is not None
         known = container._growth._plan.stream(stream).partitions >= partitions
         return known and all(
-            not task.reopens and task.checkpoint.offsets.keys() >= task.setup.places.keys() for task in container._tasks
+            not task.reopens and task.checkpoint.offsets.keys() >= task.setup.partitions.keys()
+            for task in container._tasks
         )
 
     @property

@@ -135,8 +135,8 @@ class NamedConsumer:
         self.consumer.assign({(self.prefix + name, number): at for (name, number), at in positions.items()})
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
-        places = None if wanted is None else frozenset((self.prefix + name, number) for name, number in wanted)
-        found = self.consumer.poll(timeout, places)
+        partitions = None if wanted is None else frozenset((self.prefix + name, number) for name, number in wanted)
+        found = self.consumer.poll(timeout, partitions)
         return [replace(batch, stream=batch.stream.removeprefix(self.prefix)) for batch in found]
 
     def close(self) -> None:
@@ -188,8 +188,8 @@ class NamedSender:
     def flush(self) -> None:
         self.sender.flush()
 
-    def ends(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
-        found = self.sender.ends([(self.prefix + stream, partition) for stream, partition in places])
+    def ends(self, partitions: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+        found = self.sender.ends([(self.prefix + stream, partition) for stream, partition in partitions])
         return {(stream.removeprefix(self.prefix), partition): end for (stream, partition), end in found.items()}
 
     def begin(self) -> None:

@@ -137,8 +137,8 @@ class _Feed:
 
     def next(self, pieces: int) -> None:
         """Let so many more pieces come, if there are as many."""
-        for place, records in self.rest[:pieces]:
-            append(self._system, *place, records)
+        for partition, records in self.rest[:pieces]:
+            append(self._system, *partition, records)
         del self.rest[:pieces]
 
 

@@ -118,7 +118,7 @@ class ProducingAdmin(MemoryAdmin):
     def remove(self, stream: str) -> None:
         self._memory.streams.pop(stream, None)
         self._system.removed[stream] += 1
-        self._system.starts = {place: at for place, at in self._system.starts.items() if place[0] != stream}
+        self._system.starts = {partition: at for partition, at in self._system.starts.items() if partition[0] != stream}
 
     def check(self, stream: str, use: StreamUse) -> None:
         del stream, use
@@ -204,9 +204,9 @@ class TrimmedConsumer(MemoryConsumer):
         self._system = system
 
     def assign(self, positions: Mapping[StreamPartition, int]) -> None:
-        for place, offset in positions.items():
-            assert offset >= self._system.starts.get(place, 0), (
-                f"{place} has been removed up to {self._system.starts[place]}"
+        for partition, offset in positions.items():
+            assert offset >= self._system.starts.get(partition, 0), (
+                f"{partition} has been removed up to {self._system.starts[partition]}"
             )
         super().assign(positions)
 
@@ -254,13 +254,13 @@ class MemorySender:
         if self._id is None:
             self._arrive(len(self._waiting))
 
-    def ends(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+    def ends(self, partitions: Collection[StreamPartition]) -> dict[StreamPartition, int]:
         self._step()
         waiting: Counter[StreamPartition] = Counter()
-        for stream, partition, records in self._waiting:
-            waiting[stream, partition] += len(records)
+        for stream, number, records in self._waiting:
+            waiting[stream, number] += len(records)
         admin = self._system.admin()
-        return {place: admin.ends(place[0])[place[1]] + waiting[place] for place in places}
+        return {partition: admin.ends(partition[0])[partition[1]] + waiting[partition] for partition in partitions}
 
     def begin(self) -> None:
         self._step()

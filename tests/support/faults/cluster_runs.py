@@ -109,8 +109,8 @@ class ClusterRuns:
         """The newest batch of which Kafka has committed outputs."""
         if self.planned() < 0:
             return -1
-        markers, places = self._markers
-        return max((marker.batch for marker in markers.read(places).values()), default=-1)
+        markers, partitions = self._markers
+        return max((marker.batch for marker in markers.read(partitions).values()), default=-1)
 
     @property
     def _folder(self) -> Path:
@@ -125,8 +125,8 @@ class ClusterRuns:
         system, prefix = self.space.system, self.space.prefix
         assert isinstance(system, KafkaSystem)
         streams = {name: count for name, count in system.admin().streams().items() if name.startswith(prefix)}
-        places = [(name, partition) for name, count in streams.items() for partition in range(count)]
-        return BatchMarkers(Cluster(system.settings), f"{self._folder.name}@{identity.read_text()}"), places
+        partitions = [(name, number) for name, count in streams.items() for number in range(count)]
+        return BatchMarkers(Cluster(system.settings), f"{self._folder.name}@{identity.read_text()}"), partitions
 
 
 @dataclass

@@ -156,7 +156,7 @@ def _shown(pane: Any) -> str:
 
 
 TABLES = ("users", "towns")
-PLACES = [
+STREAM_PARTITIONS = [
     (stream, number) for stream in (*TABLES, "clicks", "orders", "payments", "views") for number in range(PARTITIONS)
 ]
 """The partitions of the inputs. A stream that has no keys has its messages in turn."""
@@ -173,7 +173,7 @@ def portion(number: int) -> Mapping[tuple[str, int], list[Record]]:
         "users": [(user, user.title().encode(), BEGIN) for user in _registered(number)],
         "towns": [(user, b"Rome", BEGIN) for user in _registered(number - 1)[::2]],
     }
-    found: dict[tuple[str, int], list[Record]] = {place: [] for place in PLACES}
+    found: dict[tuple[str, int], list[Record]] = {partition: [] for partition in STREAM_PARTITIONS}
     for stream, messages in rows.items():
         for n, (user, value, time) in enumerate(messages):
             key = None if user is None else user.encode()

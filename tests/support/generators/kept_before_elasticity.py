@@ -28,7 +28,7 @@ from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.stores.store_keys import prefix_of
 from fluvial.runtime.local.stores.task_stores import store_for
 from fluvial.runtime.systems import LogSystem, System
-from generators.before_elasticity import KINDS, PLACES, PORTIONS, feed, pipeline_before, settings_of
+from generators.before_elasticity import KINDS, PORTIONS, STREAM_PARTITIONS, feed, pipeline_before, settings_of
 
 AMID = 100
 """How many messages are read of the second portion before a run stops."""
@@ -103,7 +103,7 @@ def goes_on(system: System, runs: Sequence[Settings]) -> Kept:
             run(pipeline_before(), system=system, settings=settings, until="caught-up")
         state, checkpoints = state_of(system, runs[-1]), system.admin().checkpoints("kept")
         run(pipeline_before(), system=system, settings=runs[-1], until="end")
-    outputs = outputs_of(system, {stream for stream, _ in PLACES}, "kept")
+    outputs = outputs_of(system, {stream for stream, _ in STREAM_PARTITIONS}, "kept")
     return Kept(
         state,
         {task: msgspec.json.decode(data) for task, data in checkpoints.items()},
@@ -160,8 +160,8 @@ def system_of(lines: Iterable[bytes]) -> ProducingSystem:
 def write_files(folder: Path) -> None:
     """Write what a run keeps that has stopped in the midst of its input, and what it keeps and has written later."""
     for name in KINDS:
-        with TemporaryDirectory() as place:
-            system, settings = _empty(name, Path(place)), settings_of(name)
+        with TemporaryDirectory() as temporary:
+            system, settings = _empty(name, Path(temporary)), settings_of(name)
             with stores_of(system):
                 begun(system, settings)
             if isinstance(system, ProducingSystem):
@@ -169,7 +169,7 @@ def write_files(folder: Path) -> None:
                     file.writelines(line + b"\n" for line in lines_of(system))
             else:
                 with tarfile.open(folder / f"{name}.tar.xz", "w:xz") as archive:
-                    archive.add(Path(place) / "log", "log", filter=_anonymous)
+                    archive.add(Path(temporary) / "log", "log", filter=_anonymous)
             later = goes_on(system, [settings] * (PORTIONS - 1))
             with lzma.open(folder / f"{name}-later.json.xz", "wb") as file:
                 file.write(msgspec.json.encode(later))

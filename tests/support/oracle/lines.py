@@ -40,9 +40,9 @@ class Lines:
         beginning or is at its end is not held back. `idle` are the partitions that are idle, each with how far its time
         has gone on: they hold nothing back, and where there are no others, time is where the furthest of them is."""
         delays, resting = self._delays[operator.id], idle or {}
-        known = {place: time for place, time in clocks.items() if place[0] in delays}
-        held = [time - delays[place[0]] for place, time in known.items() if place not in resting]
-        gone_on = [resting[place] - delays[place[0]] for place in known if place in resting]
+        known = {partition: time for partition, time in clocks.items() if partition[0] in delays}
+        held = [time - delays[partition[0]] for partition, time in known.items() if partition not in resting]
+        gone_on = [resting[partition] - delays[partition[0]] for partition in known if partition in resting]
         return min(held) if held else max(gone_on, default=math.inf)
 
 
@@ -55,22 +55,24 @@ class Quiet:
         self._rested: dict[tuple[str, int], int] = {}
         self._now = 0
 
-    def arrived(self, place: tuple[str, int]) -> None:
-        self._since[place] = self._now
-        self._rested.pop(place, None)
+    def arrived(self, partition: tuple[str, int]) -> None:
+        self._since[partition] = self._now
+        self._rested.pop(partition, None)
 
     def tick(self) -> bool:
         """A ms has passed; whether it has made a partition idle, or for longer."""
         self._now += 1
-        due = [place for place, wait in self._patience.items() if self._now - self._since[place] >= wait]
-        for place in due:
-            self._since[place] = self._now
-            self._rested[place] = self._rested.get(place, 0) + self._patience[place]
+        due = [partition for partition, wait in self._patience.items() if self._now - self._since[partition] >= wait]
+        for partition in due:
+            self._since[partition] = self._now
+            self._rested[partition] = self._rested.get(partition, 0) + self._patience[partition]
         return bool(due)
 
     def idle(self, clocks: Clocks) -> Clocks:
         """The idle partitions, with how far the time of each has gone on with the clock."""
-        return {place: clocks[place] + rested for place, rested in self._rested.items() if place in clocks}
+        return {
+            partition: clocks[partition] + rested for partition, rested in self._rested.items() if partition in clocks
+        }
 
 
 def _delays(pipeline: Pipeline) -> dict[str, Delays]:

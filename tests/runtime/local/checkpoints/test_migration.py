@@ -8,7 +8,7 @@ from engines.sending import ProducingSystem
 from fluvial.dsl import Pipeline, PlanError, SystemProblem, count, tumbling
 from fluvial.planner import Plan, Settings, plan
 from fluvial.planner.grouping import OnlyInput
-from fluvial.planner.growths import places_of
+from fluvial.planner.growths import partitions_read
 from fluvial.planner.settings import Grouping
 from fluvial.planner.state_schema import StateSchema
 from fluvial.runtime.kernel.time.position import Position
@@ -181,7 +181,7 @@ def test_partitions_that_are_grouped_otherwise_are_refused(
 
     then = grouped("ab", before)
     tasks = range(then.stage("a").tasks)
-    read_by = {at: dict.fromkeys(places_of(then, "a", at), 1) for at in tasks}
+    read_by = {at: dict.fromkeys(partitions_read(then, "a", at), 1) for at in tasks}
     apart = [OnlyInput("a", 0, 2), OnlyInput("a", 1, 2), OnlyInput("b", 0, 1)]
     only = apart if before == "stream-partition" else [None] * 3
     stored = {f"a/{at}": Checkpoint(offsets=read_by[at], input=only[at]) for at in tasks}

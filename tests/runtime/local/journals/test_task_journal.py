@@ -14,7 +14,7 @@ from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import StreamPartition
 
-PLACE = ("p-ask-journal", 0)
+PARTITION = ("p-ask-journal", 0)
 IN = ("in", 0)
 
 
@@ -26,8 +26,8 @@ class Written:
         self.begin = end
         self.flushed: int | None = None
 
-    def write(self, place: StreamPartition, name: bytes, entry: bytes) -> None:
-        assert place == PLACE
+    def write(self, partition: StreamPartition, name: bytes, entry: bytes) -> None:
+        assert partition == PARTITION
         self.entries.append((name, entry))
 
     def flush(self) -> None:
@@ -50,7 +50,7 @@ def of_pane(end: int, run: str = "") -> bytes:
 
 def journal(writer: Any, start: int = 0, bucket: int = 0, elasticity: int = 1, **options: Any) -> TaskJournal:
     setup = TaskSetup("in/0", "in", 0, MemoryStore(), {}, bucket=bucket, elasticity=elasticity)
-    return TaskJournal(PLACE, setup, writer, start, **options)
+    return TaskJournal(PARTITION, setup, writer, start, **options)
 
 
 def start(one: TaskJournal, offset: int, fired: int | None = None) -> int:
@@ -201,9 +201,9 @@ def test_what_is_large_and_fits_nevertheless_is_kept() -> None:
 @pytest.mark.parametrize(("first", "end", "found"), [(0, 3, b"012"), (1, 2, b"1"), (2, 2, b"")])
 def test_entries_are_read_between_two_offsets(first: int, end: int, found: bytes) -> None:
     system = MemorySystem()
-    system.admin().create(PLACE[0], 1)
+    system.admin().create(PARTITION[0], 1)
     transaction = system.producer().begin()
-    transaction.append(*PLACE, [(b"%d" % number, b"r", 0, ()) for number in range(4)])
+    transaction.append(*PARTITION, [(b"%d" % number, b"r", 0, ()) for number in range(4)])
     transaction.commit()
-    read: Mapping[bytes, bytes] = dict(entries_between(system, PLACE, first, end))
+    read: Mapping[bytes, bytes] = dict(entries_between(system, PARTITION, first, end))
     assert b"".join(read) == found

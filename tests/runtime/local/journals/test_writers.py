@@ -17,11 +17,11 @@ from fluvial.runtime.local.journals.writers import (
 )
 from fluvial.runtime.systems import MemorySystem
 
-PLACE = ("p-ask-journal", 1)
+PARTITION = ("p-ask-journal", 1)
 
 
 def made(system: Any, clock: Callable[[], float] = lambda: 0.0) -> JournalWriter:
-    system.admin().create(PLACE[0], 2)
+    system.admin().create(PARTITION[0], 2)
     if isinstance(system, ProducingSystem):
         return ProducedJournal(system.record_producer(), lambda: 7, clock)
     return PublishedJournal(system.producer(), system.admin(), lambda: 7, clock)
@@ -33,15 +33,15 @@ def test_entries_are_durable_after_a_flush(make: Any) -> None:
         system = make()
         writer = made(system)
         writer.flush()
-        assert writer.end(PLACE) is None
-        writer.write(PLACE, b"1", b"a")
-        writer.write(PLACE, b"2", b"b")
+        assert writer.end(PARTITION) is None
+        writer.write(PARTITION, b"1", b"a")
+        writer.write(PARTITION, b"2", b"b")
         writer.flush()
-        assert (writer.end(PLACE), system.admin().ends(PLACE[0])) == (2, [0, 2])
+        assert (writer.end(PARTITION), system.admin().ends(PARTITION[0])) == (2, [0, 2])
         writer.flush()
         writer.close()
         consumer = system.consumer()
-        consumer.assign({PLACE: 0})
+        consumer.assign({PARTITION: 0})
         assert consumer.poll()[0].records == [(b"1", b"a", 7, ()), (b"2", b"b", 7, ())]
 
     asyncio.run(main())
@@ -54,10 +54,10 @@ def test_the_end_is_known_of_what_gets_entries_from_other_containers_alone(make:
         idle, other = made(system, lambda: now), made(system)
 
         def learnt() -> int | None:
-            other.write(PLACE, b"1", b"a")
+            other.write(PARTITION, b"1", b"a")
             other.flush()
             idle.flush()
-            return idle.end(PLACE)
+            return idle.end(PARTITION)
 
         assert learnt() is None  # nobody has wanted to know it
         now += IDLE_SECONDS
@@ -90,7 +90,7 @@ class Broken:
 def test_what_cannot_be_sent_fails_the_next_commit_and_not_a_call() -> None:
     broken: Any = Broken()
     writer = ProducedJournal(broken)
-    writer.write(PLACE, b"1", b"a")
+    writer.write(PARTITION, b"1", b"a")
     with pytest.raises(SystemProblem):
         writer.flush()
     writer.close()
@@ -99,22 +99,22 @@ def test_what_cannot_be_sent_fails_the_next_commit_and_not_a_call() -> None:
 def test_what_was_sent_before_the_end_of_a_run_is_durable() -> None:
     system = ProducingSystem()
     writer = made(system)
-    writer.write(PLACE, b"1", b"a")
+    writer.write(PARTITION, b"1", b"a")
     writer.close()
-    assert system.admin().ends(PLACE[0]) == [0, 1]
+    assert system.admin().ends(PARTITION[0]) == [0, 1]
 
 
 def test_entries_are_published_a_moment_later_though_no_commit_comes() -> None:
     async def main() -> None:
         system = MemorySystem()
         writer = made(system)
-        writer.write(PLACE, b"1", b"a")
-        assert system.admin().ends(PLACE[0]) == [0, 0]
-        while system.admin().ends(PLACE[0]) == [0, 0]:
+        writer.write(PARTITION, b"1", b"a")
+        assert system.admin().ends(PARTITION[0]) == [0, 0]
+        while system.admin().ends(PARTITION[0]) == [0, 0]:
             await asyncio.sleep(GATHER_SECONDS)
-        writer.write(PLACE, b"2", b"b")
+        writer.write(PARTITION, b"2", b"b")
         writer.close()
-        assert system.admin().ends(PLACE[0]) == [0, 2]
+        assert system.admin().ends(PARTITION[0]) == [0, 2]
 
     asyncio.run(main())
 
@@ -124,10 +124,10 @@ def test_what_is_dropped_is_not_published() -> None:
         system = MemorySystem()
         writer = made(system)
         assert isinstance(writer, PublishedJournal)
-        writer.write(PLACE, b"1", b"a")
+        writer.write(PARTITION, b"1", b"a")
         writer.drop()
         await asyncio.sleep(2 * GATHER_SECONDS)
-        assert system.admin().ends(PLACE[0]) == [0, 0]
+        assert system.admin().ends(PARTITION[0]) == [0, 0]
 
     asyncio.run(main())
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_published_fails_the_next_commit() -> None:
     async def main() -> None:
         broken: Any = Broken()
         writer = PublishedJournal(broken, MemorySystem().admin())
-        writer.write(PLACE, b"1", b"a")
+        writer.write(PARTITION, b"1", b"a")
         writer._due()
         with pytest.raises(SystemProblem):
             writer.flush()

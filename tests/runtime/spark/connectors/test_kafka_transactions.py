@@ -148,9 +148,9 @@ def test_a_transaction_that_has_taken_too_long_says_so(broker: Broker, topic: Ca
     def slow() -> Iterator[OutputBlock]:
         first, second = made.blocks([b"1"], [b"2"])
         yield first
-        place = made.topic, 0
+        only = made.topic, 0
         # The record, and the broker's note that its transaction is aborted.
-        wait_until(lambda: target.cluster().offsets.log_ends([place])[place] == 2, "the end of the transaction", 60)
+        wait_until(lambda: target.cluster().offsets.log_ends([only])[only] == 2, "the end of the transaction", 60)
         yield second
 
     error = error_of(lambda: SinkTask(target, 0, 0).write(slow()), SystemProblem)

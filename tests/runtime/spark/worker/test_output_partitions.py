@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from explained import assert_explains
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.spark.batch_report import BatchReport, Failure
+from fluvial.runtime.spark.connectors.kafka_transactions import TransactionsRecord
 from fluvial.runtime.spark.key_buckets import partition_of
 from fluvial.runtime.spark.rows import OUTPUT, Messages, Row, TaskReport, messages_of
 from fluvial.runtime.spark.worker.output_partitions import OutputBlock, OutputPartitions
@@ -109,14 +111,21 @@ def test_a_large_message_set_is_split_and_stays_in_order() -> None:
     assert [record for part in messages for record in part.records()] == records
 
 
-def test_partitions_keep_their_places_when_there_are_more() -> None:
+def test_partitions_keep_their_order_when_there_are_more() -> None:
     first = OutputPartitions.of({"b": 2}, 2)
-    later = OutputPartitions.of({"a": 1, "b": 3}, 2, first.places)
-    assert later.places == (("b", 0), ("b", 1), ("a", 0), ("b", 2))
+    later = OutputPartitions.of({"a": 1, "b": 3}, 2, first.in_order)
+    assert later.in_order == (("b", 0), ("b", 1), ("a", 0), ("b", 2))
     assert [later.of_task(task)[: len(first.of_task(task))] for task in range(2)] == [
         first.of_task(0),
         first.of_task(1),
     ]
+
+
+def test_their_order_is_stored_as_earlier_versions_have_stored_it() -> None:
+    stored = b'{"places":[["out",0],["out",1]],"tasks":2,"streams":{"out":2}}'
+    record = msgspec.json.decode(stored, type=TransactionsRecord)
+    assert record == TransactionsRecord([("out", 0), ("out", 1)], 2, {"out": 2})
+    assert msgspec.json.encode(record) == stored
 
 
 def test_a_task_whose_input_ends_early_does_not_take_it_for_all_rows() -> None:
@@ -124,7 +133,7 @@ def test_a_task_whose_input_ends_early_does_not_take_it_for_all_rows() -> None:
     with partitions() as output:
         rows = list(output(messages_of("out", 0, [0], [(b"k", b"v", 0, ())]), 0, 0))
     taken = partitions.blocks((level, packed) for level, _, packed in rows)
-    assert next(taken).place == ("out", 0)
+    assert next(taken).partition == ("out", 0)
     with pytest.raises(SystemProblem) as raised:
         next(taken)
     assert_explains(raised.value, "has got a part of its rows", None, "all rows of the task")

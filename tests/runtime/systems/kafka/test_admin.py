@@ -189,8 +189,8 @@ def test_offsets_are_noted_for_those_who_watch_lag(kafka: KafkaSystem, broker: B
     admin = kafka.admin()
     admin.offsets.report(name, {(name, 0): 7, (name, 1): 9})
     reader = Consumer({"bootstrap.servers": broker.address, "group.id": name})
-    places = [TopicPartition(name, 0), TopicPartition(name, 1)]
-    wait_until(lambda: [place.offset for place in reader.committed(places)] == [7, 9], "the offsets are there")
+    partitions = [TopicPartition(name, 0), TopicPartition(name, 1)]
+    wait_until(lambda: [one.offset for one in reader.committed(partitions)] == [7, 9], "the offsets are there")
     reader.close()
 
 

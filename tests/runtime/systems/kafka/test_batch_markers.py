@@ -21,11 +21,11 @@ class Group:
     def __init__(self, isolation: str, text: str) -> None:
         self._isolation, self._text = isolation, text
 
-    def committed(self, places: Sequence[TopicPartition], *, timeout: float) -> list[TopicPartition]:
+    def committed(self, partitions: Sequence[TopicPartition], *, timeout: float) -> list[TopicPartition]:
         assert timeout > 0
         if self._isolation == "read_committed":
             raise TimeoutError("it waits for a transaction that nobody ends")
-        first, *others = places
+        first, *others = partitions
         marked = TopicPartition(first.topic, first.partition, 7, metadata=self._text)
         return [marked, *(TopicPartition(one.topic, one.partition, -1001) for one in others)]
 

@@ -48,15 +48,15 @@ wishes = st.lists(st.frozensets(st.integers(0, PARTITIONS - 1)), min_size=1, max
 
 def write(system: KafkaSystem, stream: str, script: list[Written]) -> dict[StreamPartition, list[Record]]:
     """Do what a script says; gives what readers are to see."""
-    seen: dict[StreamPartition, list[Record]] = {(stream, partition): [] for partition in range(PARTITIONS)}
+    seen: dict[StreamPartition, list[Record]] = {(stream, number): [] for number in range(PARTITIONS)}
     id, made = uuid4().hex, 0
     sender = system.record_producer(id)
     for transaction in script:
         sender.begin()
-        for (place, expected), count in zip(seen.items(), transaction.counts, strict=True):
+        for (partition, expected), count in zip(seen.items(), transaction.counts, strict=True):
             records: list[Record] = [(b"%d" % number, b"x" * 20, number, ()) for number in range(made, made + count)]
             made += count
-            sender.send(*place, records)
+            sender.send(*partition, records)
             expected.extend(records if transaction.committed else [])
         if transaction.committed:
             sender.commit()
@@ -86,8 +86,8 @@ def test_what_was_committed_comes_once_and_in_order_whatever_is_wanted_when(
 ) -> None:
     name = topic(PARTITIONS)
     expected = write(kafka, name, script)
-    ends = {(name, partition): end for partition, end in enumerate(kafka.admin().ends(name))}
-    seen: dict[StreamPartition, list[Record]] = {place: [] for place in ends}
+    ends = {(name, number): end for number, end in enumerate(kafka.admin().ends(name))}
+    seen: dict[StreamPartition, list[Record]] = {partition: [] for partition in ends}
     positions = dict.fromkeys(ends, 0)
     consumer = KafkaConsumer(
         Cluster(kafka.settings), max_records=max_records, max_prefetched_bytes=max_prefetched_bytes
@@ -97,16 +97,16 @@ def test_what_was_committed_comes_once_and_in_order_whatever_is_wanted_when(
     while positions != ends:
         wanted = next(turns)
         batches = consumer.poll(0.02, None if wanted is None else frozenset((name, number) for number in wanted))
-        places = [(batch.stream, batch.partition) for batch in batches]
-        assert len(set(places)) == len(places)
-        assert wanted is None or all(partition in wanted for _, partition in places)
-        for place, batch in zip(places, batches, strict=True):
+        partitions = [(batch.stream, batch.partition) for batch in batches]
+        assert len(set(partitions)) == len(partitions)
+        assert wanted is None or all(number in wanted for _, number in partitions)
+        for partition, batch in zip(partitions, batches, strict=True):
             assert list(batch.offsets) == sorted({*batch.offsets})
             assert len(batch.offsets) == len(batch.records) <= max_records
-            assert not batch.records or batch.offsets[0] >= positions[place]
-            assert batch.next_offset > positions[place]
-            positions[place] = batch.next_offset
-            seen[place] += batch.records
+            assert not batch.records or batch.offsets[0] >= positions[partition]
+            assert batch.next_offset > positions[partition]
+            positions[partition] = batch.next_offset
+            seen[partition] += batch.records
     consumer.close()
     assert seen == expected
 
@@ -144,8 +144,8 @@ def test_partitions_that_come_and_go_give_each_record_once_and_in_order(
 ) -> None:
     name = topic(PARTITIONS)
     expected = write(kafka, name, script)
-    ends = {(name, partition): end for partition, end in enumerate(kafka.admin().ends(name))}
-    seen: dict[StreamPartition, list[tuple[int, Record]]] = {place: [] for place in ends}
+    ends = {(name, number): end for number, end in enumerate(kafka.admin().ends(name))}
+    seen: dict[StreamPartition, list[tuple[int, Record]]] = {partition: [] for partition in ends}
     positions = dict.fromkeys(ends, 0)
     consumer = KafkaConsumer(Cluster(kafka.settings), max_records=5, max_prefetched_bytes=max_prefetched_bytes)
     consumer.assign(positions)
@@ -153,22 +153,22 @@ def test_partitions_that_come_and_go_give_each_record_once_and_in_order(
     for numbers, back in [*changes, (frozenset(range(PARTITIONS)), None)]:
         wanted = next(turns)
         for batch in consumer.poll(0.3, None if wanted is None else frozenset((name, number) for number in wanted)):
-            place = batch.stream, batch.partition
-            positions[place] = batch.next_offset
-            seen[place] += zip(batch.offsets, batch.records, strict=True)
+            partition = batch.stream, batch.partition
+            positions[partition] = batch.next_offset
+            seen[partition] += zip(batch.offsets, batch.records, strict=True)
         if back is not None:
-            place = name, back
-            half = seen[place][len(seen[place]) // 2 :]
-            seen[place] = seen[place][: len(seen[place]) // 2]
-            positions[place] = half[0][0] if half else positions[place]
+            partition = name, back
+            half = seen[partition][len(seen[partition]) // 2 :]
+            seen[partition] = seen[partition][: len(seen[partition]) // 2]
+            positions[partition] = half[0][0] if half else positions[partition]
         consumer.assign({(name, number): positions[name, number] for number in numbers})
     while positions != ends:
         for batch in consumer.poll(0.02):
-            place = batch.stream, batch.partition
-            positions[place] = batch.next_offset
-            seen[place] += zip(batch.offsets, batch.records, strict=True)
+            partition = batch.stream, batch.partition
+            positions[partition] = batch.next_offset
+            seen[partition] += zip(batch.offsets, batch.records, strict=True)
     consumer.close()
-    assert {place: [record for _, record in records] for place, records in seen.items()} == expected
+    assert {partition: [record for _, record in records] for partition, records in seen.items()} == expected
 
 
 @pytest.mark.kafka
@@ -365,14 +365,14 @@ class Client:
         del timeout
         return self
 
-    def assign(self, places: list[TopicPartition]) -> None:
-        self.changes.append(("assign", [(place.partition, place.offset) for place in places]))
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self.changes.append(("assign", [(partition.partition, partition.offset) for partition in partitions]))
 
-    def incremental_assign(self, places: list[TopicPartition]) -> None:
-        self.changes.append(("add", [(place.partition, place.offset) for place in places]))
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        self.changes.append(("add", [(partition.partition, partition.offset) for partition in partitions]))
 
-    def incremental_unassign(self, places: list[TopicPartition]) -> None:
-        self.changes.append(("remove", [place.partition for place in places]))
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        self.changes.append(("remove", [partition.partition for partition in partitions]))
 
     def consume(self, count: int, timeout: float) -> list[Message]:
         del count, timeout
@@ -390,12 +390,12 @@ class Offsets(TopicOffsets):
 
     def __init__(self) -> None: ...
 
-    def starts(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
-        return dict.fromkeys(places, 0)
+    def starts(self, partitions: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+        return dict.fromkeys(partitions, 0)
 
-    def log_ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> dict[Any, int]:
+    def log_ends(self, partitions: Collection[StreamPartition], *, patience: float | None = None) -> dict[Any, int]:
         del patience
-        return dict.fromkeys(places, 100)
+        return dict.fromkeys(partitions, 100)
 
 
 class Topics(Cluster):
@@ -413,8 +413,8 @@ class Topics(Cluster):
     def topic(self, stream: str) -> Any:
         raise unknown_stream(stream, (), self.settings.url)
 
-    def check(self, places: Iterable[StreamPartition]) -> None:
-        for stream, _ in places:
+    def check(self, partitions: Iterable[StreamPartition]) -> None:
+        for stream, _ in partitions:
             if self.removed:
                 raise unknown_stream(stream, (), self.settings.url)
 

@@ -23,7 +23,7 @@ class OwingClient:
 
     def commit(self, *, offsets: Sequence[TopicPartition], asynchronous: bool) -> None:
         assert not asynchronous
-        self.noted += [place.offset for place in offsets]
+        self.noted += [partition.offset for partition in offsets]
         if error := self.answers.get(timeout=60):
             raise error
 

@@ -113,12 +113,12 @@ def noted(reader: Consumer, name: str) -> int:
     """The offset of a topic's only partition, as tools for lag see it."""
     while True:
         try:
-            (place,) = reader.committed([TopicPartition(name, 0)])
+            (committed,) = reader.committed([TopicPartition(name, 0)])
         except KafkaException as error:  # the coordinator of the group is still to be found
             if error.args[0].code() not in TRANSIENT:
                 raise
         else:
-            return place.offset
+            return committed.offset
 
 
 @pytest.mark.slow
@@ -329,5 +329,5 @@ def test_a_topic_that_the_client_has_forgotten_is_not_gone(kafka: KafkaSystem, n
 
     requests = kafka._cluster._requests
     client = requests._client(read_uncommitted_client)
-    requests._clients = {place: Forgetful(one) if one is client else one for place, one in requests._clients.items()}
+    requests._clients = {make: Forgetful(one) if one is client else one for make, one in requests._clients.items()}
     assert admin.starts(name) == [0]

@@ -21,7 +21,7 @@ from generators.how_many import examples
 
 Contents = dict[StreamPartition, list[Record]]
 Numbered = Callable[..., list[Record]]
-PLACES: list[StreamPartition] = [("clicks", 0), ("clicks", 1), ("visits", 0)]
+STREAM_PARTITIONS: list[StreamPartition] = [("clicks", 0), ("clicks", 1), ("visits", 0)]
 
 
 def small(directory: Path) -> LogSystem:
@@ -47,10 +47,10 @@ def contents(log: LogSystem) -> tuple[Contents, dict[str, bytes]]:
     return found, admin.checkpoints("group")
 
 
-def write(log: LogSystem, place: StreamPartition, records: list[Record]) -> None:
+def write(log: LogSystem, partition: StreamPartition, records: list[Record]) -> None:
     with closing(log.producer()) as producer:
         writing = producer.begin()
-        writing.append(*place, records)
+        writing.append(*partition, records)
         writing.commit("group", {"task": b"%d" % len(records)})
 
 
@@ -59,7 +59,7 @@ class History:
     """What was done to a log, with what it has to hold."""
 
     log: LogSystem
-    expected: Contents = field(default_factory=lambda: {place: [] for place in PLACES})
+    expected: Contents = field(default_factory=lambda: {partition: [] for partition in STREAM_PARTITIONS})
     checkpoints: dict[str, bytes] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
     torn: bool = False
@@ -83,19 +83,19 @@ def go_on(history: History, data: st.DataObject) -> None:
             continue
         writing, staged = producer.begin(), Contents()
         if step != "checkpoint":
-            for place in data.draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=3)):
+            for partition in data.draw(st.lists(st.sampled_from(STREAM_PARTITIONS), min_size=1, max_size=3)):
                 size = data.draw(st.integers(1, 5))
                 records: list[Record] = [(b"key", b"%d" % one, one, ()) for one in islice(history.numbers, size)]
-                writing.append(*place, records)
-                staged.setdefault(place, []).extend(records)
+                writing.append(*partition, records)
+                staged.setdefault(partition, []).extend(records)
         task = {data.draw(st.sampled_from(["one", "two"])): b"%d" % next(history.numbers)}
         if step == "prepare":
             writing.prepare("group", task)
         elif step != "stage":
             writing.commit("group", task)
             history.checkpoints |= task
-            for place, records in staged.items():
-                history.expected[place] += records
+            for partition, records in staged.items():
+                history.expected[partition] += records
 
 
 def damage(path: Path, data: st.DataObject) -> str:
@@ -136,8 +136,8 @@ def test_a_damaged_file_is_named_or_does_no_harm(data: st.DataObject) -> None:
         history.log.admin().create("visits", 1)
         go_on(history, data)
         follower = stack.enter_context(closing(history.log.consumer(max_records=2)))
-        follower.assign(dict.fromkeys(PLACES, 0))
-        seen: Contents = {place: [] for place in PLACES}
+        follower.assign(dict.fromkeys(STREAM_PARTITIONS, 0))
+        seen: Contents = {partition: [] for partition in STREAM_PARTITIONS}
         for batch in follower.poll():
             seen[batch.stream, batch.partition] += batch.records
         go_on(history, data)
@@ -156,7 +156,7 @@ def test_a_damaged_file_is_named_or_does_no_harm(data: st.DataObject) -> None:
             assert seen == history.expected
         except SystemProblem as problem:
             problems.append(str(problem))
-        assert all(records == history.expected[place][: len(records)] for place, records in seen.items())
+        assert all(records == history.expected[partition][: len(records)] for partition, records in seen.items())
 
         # those who come, and write
         more_of: list[list[Record]] = [[], [(None, b"more", 0, ())]]
