@@ -30,8 +30,8 @@ def returned(fn: Callable[..., Any]) -> Any:
         return UNKNOWN
 
 
-def taken(fn: Callable[..., Any], place: int = 0) -> Any:
-    """The type a function is annotated to take as its first argument, or in another place from 0; UNKNOWN where nothing
+def taken(fn: Callable[..., Any], index: int = 0) -> Any:
+    """The type a function is annotated to take as its first argument, or as another one, from 0; UNKNOWN where nothing
     tells it for certain.
 
     >>> def doubled(number: int) -> int:
@@ -40,16 +40,16 @@ def taken(fn: Callable[..., Any], place: int = 0) -> Any:
     <class 'int'>
     """
     if isinstance(fn, MethodDescriptorType):  # `str.upper`
-        return fn.__objclass__ if place == 0 else UNKNOWN
+        return fn.__objclass__ if index == 0 else UNKNOWN
     if fn is len:
         return Sized
     if not isinstance(fn, FunctionType | MethodType) or is_decorated(fn):
         return UNKNOWN
     try:
         parameters = list(inspect.signature(fn).parameters.values())
-        if place >= len(parameters) or parameters[place].default is None:
+        if index >= len(parameters) or parameters[index].default is None:
             return UNKNOWN
-        return get_type_hints(fn).get(parameters[place].name, UNKNOWN)
+        return get_type_hints(fn).get(parameters[index].name, UNKNOWN)
     except (NameError, TypeError, AttributeError, ValueError, SyntaxError):
         return UNKNOWN
 

@@ -13,7 +13,7 @@ _has_suspect = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]").search
 
 
 class NotFinite(ValueError):
-    """A value holds NaN or an infinity. The text names the place; `expected` and `remedy` say the rest.
+    """A value holds NaN or an infinity. The text names the path to it; `expected` and `remedy` say the rest.
 
     >>> issubclass(NotFinite, ValueError)
     True
@@ -47,9 +47,9 @@ def json_encoder() -> Callable[[Any], bytes]:
 
 
 def check_finite(value: Any) -> None:
-    """Raise NotFinite, with the place, for a value that holds NaN or an infinity."""
-    for place, number in _not_finite(msgspec.to_builtins(value, str_keys=True), ""):
-        where = f", which is the value at {place}" if place else ""
+    """Raise NotFinite, with the path to it, for a value that holds NaN or an infinity."""
+    for path, number in _not_finite(msgspec.to_builtins(value, str_keys=True), ""):
+        where = f", which is the value at {path}" if path else ""
         raise NotFinite(f"JSON has no {number}{where}")
 
 
@@ -73,14 +73,14 @@ def _is_suspect(value: Any) -> bool:
         return True
 
 
-def _not_finite(value: Any, place: str) -> Iterator[tuple[str, float]]:
+def _not_finite(value: Any, path: str) -> Iterator[tuple[str, float]]:
     """The numbers in builtin values that are not finite, each with where it is."""
     if isinstance(value, float):
         if not math.isfinite(value):
-            yield place, value
+            yield path, value
     elif isinstance(value, dict):
         for key, part in value.items():
-            yield from _not_finite(part, f"{place}.{key}")
+            yield from _not_finite(part, f"{path}.{key}")
     elif isinstance(value, list | tuple):
         for index, part in enumerate(value):
-            yield from _not_finite(part, f"{place}[{index}]")
+            yield from _not_finite(part, f"{path}[{index}]")

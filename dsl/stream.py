@@ -33,7 +33,7 @@ A = TypeVar("A")
 
 
 class MessageStream(Generic[V]):
-    """Messages at one place of a pipeline. Immutable: each method adds an operator and returns a new handle.
+    """Messages at one node of a pipeline. Immutable: each method adds an operator and returns a new handle.
 
     Made by `Pipeline.stream`; `map`, `filter`, `flat_map` keep a message's key, timestamp and headers. A method that is
     given a wrong argument raises `PipelineError` at once.

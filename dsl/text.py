@@ -38,7 +38,7 @@ def plural(number: int, what: str) -> str:
 
 
 def ordinal(number: int) -> str:
-    """A place in an order.
+    """A number as an ordinal.
 
     >>> [ordinal(number) for number in (1, 2, 3, 4, 11, 112, 121)]
     ['1st', '2nd', '3rd', '4th', '11th', '112th', '121st']

@@ -27,7 +27,7 @@ FORMAT = 1
 
 
 class PlannedOperator(msgspec.Struct, frozen=True, kw_only=True):
-    """One operator: what it is, where it was written, and its place in the plan.
+    """One operator: what it is, where it was written, and its neighbours in the plan.
 
     `key` and `value` name the types of what it emits; None where it has no key, or the type is not known.
     `reads` is the stream of a source; `writes` are the streams it fills; `fills` is the table that it sends rows to.

@@ -25,10 +25,10 @@ class TaskId(NamedTuple):
     @property
     def name(self) -> str:
         """The name of the task, under which its checkpoints and its store are kept."""
-        return f"{self.stage}/{self.place}"
+        return f"{self.stage}/{self.suffix}"
 
     @property
-    def place(self) -> str:
+    def suffix(self) -> str:
         """The name within the stage: it stays when the stage is renamed."""
         return str(self.number) if self.elasticity == 1 else f"{self.number}-{self.bucket}-{self.elasticity}"
 
@@ -166,12 +166,12 @@ def homes(tasks: Iterable[str], before: Mapping[str, int]) -> dict[str, int]:
     """The container that had each of these tasks, or else the most of those that its keys were in; tasks of which none
     is known are left out."""
     known = by_number(before)
-    places = {}
+    containers = {}
     for task in map(TaskId.parse, tasks):
         had = [before[one.name] for one in known.get(task[:2], ()) if one.shares_keys(task)]
         if had:
-            places[task.name] = before.get(task.name, max(had, key=had.count))
-    return places
+            containers[task.name] = before.get(task.name, max(had, key=had.count))
+    return containers
 
 
 def _fill(
@@ -180,9 +180,9 @@ def _fill(
     """Assign tasks of one stage to their containers of `before` up to their `capacity`, others to those that `had`
     their keys, and the rest to free containers."""
     assigned: dict[str, int] = {}
-    for places in (before, had):
+    for known in (before, had):
         for task in tasks:
-            home = places.get(task.name)
+            home = known.get(task.name)
             if task.name not in assigned and home is not None and home < len(capacity) and capacity[home]:
                 capacity[home] -= 1
                 assigned[task.name] = home
@@ -190,7 +190,7 @@ def _fill(
     if any(task.elasticity > 1 for task in rest):
         assigned.update(_fill_together(rest, capacity, assigned))
         return assigned
-    free = [place for turn in range(max(capacity)) for place, left in enumerate(capacity) if left > turn]
+    free = [container for turn in range(max(capacity)) for container, left in enumerate(capacity) if left > turn]
     assigned.update(zip((task.name for task in rest), free, strict=True))
     return assigned
 

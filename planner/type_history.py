@@ -84,7 +84,7 @@ class _Merge:
             return self._names[stored, wanted]
         name = self._named((stored, wanted), wanted)
         old, new = self._stored[stored], self._wanted[wanted]
-        # Where fields have places, those at the end are the ones that only the longer class has.
+        # Where fields go by their order, those at the end are the ones that only the longer class has.
         names = dict.fromkeys((*new.fields, *old.fields))
         self.classes[name] = ClassSchema(
             form=new.form,

@@ -46,8 +46,8 @@ def load_pipeline(target: str) -> Pipeline:
     annotated to return a Pipeline is called. Raises UsageError if the target names no pipeline, and PipelineError if
     the user's code fails.
     """
-    place, _, attribute = target.rpartition(":") if _has_attribute(target) else (target, "", "")
-    module = _load_file(place, target) if place.endswith(".py") else _load_module(place, target)
+    code, _, attribute = target.rpartition(":") if _has_attribute(target) else (target, "", "")
+    module = _load_file(code, target) if code.endswith(".py") else _load_module(code, target)
     if attribute:
         return _pipeline_of(_attribute(module, attribute, target), target)
     return _only_pipeline(module, target)
@@ -57,10 +57,10 @@ def _has_attribute(target: str) -> bool:
     return ":" in target and not target.endswith(".py")
 
 
-def _load_file(place: str, target: str) -> ModuleType:
-    path = Path(place).resolve()
+def _load_file(file: str, target: str) -> ModuleType:
+    path = Path(file).resolve()
     if not path.is_file():
-        wrong = f"there is no file {place!r}"
+        wrong = f"there is no file {file!r}"
         raise UsageError(
             explain(wrong, _FORMS, "correct the path; it is relative to the current folder", f"target {target}")
         )
@@ -70,7 +70,7 @@ def _load_file(place: str, target: str) -> ModuleType:
     assert spec.loader is not None
     module = module_from_spec(spec)
     _loaded.pop(name, None)
-    with _user_code(place, path.parent):
+    with _user_code(file, path.parent):
         # Registered before it runs, as an import does: dataclasses and pickle look modules up there.
         sys.modules[name] = module
         try:
@@ -88,33 +88,33 @@ def _free_name(stem: str) -> str:
     return f"{stem}_file" if taken else stem
 
 
-def _load_module(place: str, target: str) -> ModuleType:
+def _load_module(name: str, target: str) -> ModuleType:
     folder = Path.cwd()
-    with _user_code(place, folder):
-        if not _exists(place):
-            wrong = f"there is no module {place!r}"
+    with _user_code(name, folder):
+        if not _exists(name):
+            wrong = f"there is no module {name!r}"
             remedy = "correct the name; a file's name ends in .py; modules are looked for in the current folder too"
             raise UsageError(explain(wrong, _FORMS, remedy, f"target {target}"))
-        module = import_module(place)
+        module = import_module(name)
     if _is_users(getattr(module, "__file__", None)):
-        _loaded[place] = module
+        _loaded[name] = module
     return module
 
 
-def _exists(place: str) -> bool:
-    if not all(part.isidentifier() for part in place.split(".")):
+def _exists(name: str) -> bool:
+    if not all(part.isidentifier() for part in name.split(".")):
         return False
     try:
-        return find_spec(place) is not None
+        return find_spec(name) is not None
     except ModuleNotFoundError as error:
         # A package on the way may exist, and fail because it imports something else that does not.
-        if error.name is None or not f"{place}.".startswith(f"{error.name}."):
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         return False
 
 
 @contextmanager
-def _user_code(place: str, folder: Path) -> Iterator[None]:
+def _user_code(code: str, folder: Path) -> Iterator[None]:
     """Run code of the user, which may import modules from `folder`. A traceback of an error shows the user's lines
     alone."""
     if hides_modules(str(folder)) or any(PathFinder.find_spec(name, [str(folder)]) for name in _LATER):
@@ -130,9 +130,9 @@ def _user_code(place: str, folder: Path) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         # The user's code was given Python's module, and does not find there what its own has.
         refuse_taken_in(dict.fromkeys(frame.filename for frame in _frames(error)), [str(folder)])
-        wrong = f"{place} fails as it is loaded:\n{_users_traceback(error)}"
+        wrong = f"{code} fails as it is loaded:\n{_users_traceback(error)}"
         raise PipelineError(
-            explain(wrong, "a file that can be imported", _remedy(error), _failed_at(error, place))
+            explain(wrong, "a file that can be imported", _remedy(error), _failed_at(error, code))
         ) from error
     finally:
         if hides_modules(str(folder)):
@@ -175,19 +175,19 @@ def _remedy(error: BaseException) -> str:
     return 'correct it; what is not to happen on import goes under if __name__ == "__main__":'
 
 
-def _failed_at(error: BaseException, place: str) -> str:
+def _failed_at(error: BaseException, code: str) -> str:
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return str(Origin(error.filename, error.lineno))
     frames = _frames(error)
-    return str(Origin(frames[-1].filename, frames[-1].lineno or 0)) if frames else place
+    return str(Origin(frames[-1].filename, frames[-1].lineno or 0)) if frames else code
 
 
 def _attribute(module: ModuleType, name: str, target: str) -> Any:
     if not hasattr(module, name):
         names = list(_candidates(module))
         expected = f"one of its pipelines: {', '.join(names) or 'no pipeline at all'}"
-        place = target.rpartition(":")[0]
-        remedy = f"write {place}:{names[0]}" if names else _WRITE_ONE
+        code = target.rpartition(":")[0]
+        remedy = f"write {code}:{names[0]}" if names else _WRITE_ONE
         raise UsageError(explain(f"{module.__name__} has no {name!r}", expected, remedy, f"target {target}"))
     return getattr(module, name)
 

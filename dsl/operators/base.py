@@ -34,7 +34,7 @@ class Operator:
     id: str
     inputs: tuple[str, ...]
     origin: Origin
-    place_on_line: int = 0
+    number_on_line: int = 0
     """Which it is of those of its line that read alike, from 1; 0 where it is the only one."""
     kind: ClassVar[str]
     role: ClassVar[Role] = "non-terminal"
@@ -59,11 +59,11 @@ class Operator:
         """A short text that tells an operator from its neighbours: `map(to_visit)`, `filter(lambda, visits.py:12)`,
         `stream clicks`, `window visits`; of two that read alike on one line, `map(lambda, visits.py:12, 1st)`."""
         plain = self.plain_label
-        return plain if self.place_on_line == 0 else numbered_label(plain, line_of(self.origin), self.place_on_line)
+        return plain if self.number_on_line == 0 else numbered_label(plain, line_of(self.origin), self.number_on_line)
 
     @property
     def plain_label(self) -> str:
-        """Its label, without the place that tells it from others of its line."""
+        """Its label, without the number that tells it from others of its line."""
         return f"{self.kind} {self.id}"
 
     @property

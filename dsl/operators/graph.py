@@ -56,9 +56,9 @@ class OperatorGraph:
         alike.append(id)
         # The first is numbered only now, for alone it needs no number.
         if len(alike) == 2:
-            self.put(replace(self._operators[alike[0]], place_on_line=1))
+            self.put(replace(self._operators[alike[0]], number_on_line=1))
         if len(alike) > 1:
-            self.put(replace(operator, place_on_line=len(alike)))
+            self.put(replace(operator, number_on_line=len(alike)))
 
     def put(self, operator: Operator) -> None:
         """Put an operator in the place of the one that has its id, or behind all others."""

@@ -30,11 +30,11 @@ def call_text(name: str, *arguments: str) -> str:
     return f"{name}({text})" if text else name
 
 
-def numbered_label(label: str, line: str, place: int) -> str:
-    """A label with the line and the place there.
+def numbered_label(label: str, line: str, number: int) -> str:
+    """A label with the line and the number there.
 
     >>> numbered_label("map(lambda, visits.py:12)", "visits.py:12", 1), numbered_label("send_to out", "visits.py:12", 2)
     ('map(lambda, visits.py:12, 1st)', 'send_to out (visits.py:12, 2nd)')
     """
-    where = ", ".join([*([line] if line and line not in label else ()), ordinal(place)])
+    where = ", ".join([*([line] if line and line not in label else ()), ordinal(number)])
     return f"{label[:-1]}, {where})" if label.endswith(")") else f"{label} ({where})"

@@ -31,7 +31,7 @@ def about_operator(plan: Plan, operator: PlannedOperator, store: PlannedStore | 
         *operator.details.items(),
         ("writes", ", ".join(operator.writes)),
         *store_facts,
-        ("at", place(operator.file, operator.line)),
+        ("at", location(operator.file, operator.line)),
         ("source line", text_at(operator.file, operator.line)),
     )
 
@@ -74,7 +74,7 @@ def _facts(*facts: tuple[str, str | None]) -> Facts:
     return tuple((clean(name), clean(text)) for name, text in facts if text)
 
 
-def place(file: str, line: int) -> str:
+def location(file: str, line: int) -> str:
     """`file:line`, relative to the working folder where the file lies below it."""
     try:
         return str(Origin(file, line))

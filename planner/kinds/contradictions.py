@@ -68,12 +68,12 @@ def taking_sides(
 ) -> Iterator[Contradiction]:
     """That the function of a join takes other rows than those of its sides, or has no room for one that is missing."""
     may_lack = {"inner": (False, False), "left": (False, True), "outer": (True, True)}[how]
-    for place, (type_, lacks_some) in enumerate(zip(given, may_lack, strict=True)):
-        wanted, side = taken(fn, place), ("left", "right")[place]
+    for index, (type_, lacks_some) in enumerate(zip(given, may_lack, strict=True)):
+        wanted, side = taken(fn, index), ("left", "right")[index]
         if contradicts(type_, wanted):
             wrong = f"{operator.label} gives {type_name(type_)} as its {side} side"
             wrong += f", and {function_name(fn)} takes {type_name(wanted)}"
-            source = place if place < len(operator.inputs) else None
+            source = index if index < len(operator.inputs) else None
             yield Contradiction(wrong, "a function that takes the rows of both sides", CORRECT, source)
         if lacks_some and is_plain(wanted):
             wrong = f'{operator.label} gives None for a {side} row that is missing, by how="{how}"'

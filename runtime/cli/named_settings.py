@@ -19,14 +19,14 @@ _LIKE = 0.85
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Location:
     """Where a setting is given: as `--set commit_interval`, at the command line."""
 
     name: str
-    place: str
+    location: str
 
     def wrong(self, text: str, expected: str) -> UsageError:
-        return _wrong(f"{self.name}={text}", expected, f"correct {self.name}, or leave it out", self.place)
+        return _wrong(f"{self.name}={text}", expected, f"correct {self.name}, or leave it out", self.location)
 
 
 def environment_settings(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def environment_settings(environment: Mapping[str, str]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for variable, text in environment.items():
         if variable in names and text:
-            settings[names[variable]] = _checked(_Place(variable, "the environment"), names[variable], text)
+            settings[names[variable]] = _checked(_Location(variable, "the environment"), names[variable], text)
         elif variable not in names and variable.startswith(PREFIX):
             for meant in get_close_matches(variable.removeprefix(PREFIX).lower(), setting_types(), 1, _LIKE):
                 remedy = f"did you mean {variable_of(meant)}?"
@@ -60,7 +60,7 @@ def assigned_settings(given: Sequence[str]) -> dict[str, Any]:
     texts = pairs("--set", given, "NAME=VALUE", str)
     for name in texts.keys() - setting_types().keys():
         raise _wrong(f"--set {name}={texts[name]}", "a setting of Settings", meant_setting(name), "the command line")
-    return {name: _checked(_Place(f"--set {name}", "the command line"), name, text) for name, text in texts.items()}
+    return {name: _checked(_Location(f"--set {name}", "the command line"), name, text) for name, text in texts.items()}
 
 
 def meant_setting(name: str) -> str:
@@ -82,14 +82,14 @@ def variable_of(setting: str) -> str:
     return f"{PREFIX}{setting.upper()}"
 
 
-def _checked(place: _Place, name: str, text: str) -> Any:
+def _checked(location: _Location, name: str, text: str) -> Any:
     """The value of a setting. What refuses it names an option or an argument; here it is what was written."""
     try:
-        value = _value(place.name, name, text)
+        value = _value(location.name, name, text)
         Settings(**{name: value})
     except UsageError as error:
         expected = str(error).partition("\n  expected: ")[2].partition("\n")[0]
-        raise place.wrong(text, expected) from None
+        raise location.wrong(text, expected) from None
     return value
 
 
@@ -108,5 +108,5 @@ def _value(what: str, name: str, text: str) -> Any:
     return int(text) if int in parts and text.removeprefix("-").isdecimal() else text
 
 
-def _wrong(wrong: str, expected: str, remedy: str, place: str) -> UsageError:
-    return UsageError(explain(wrong, expected, remedy, place))
+def _wrong(wrong: str, expected: str, remedy: str, location: str) -> UsageError:
+    return UsageError(explain(wrong, expected, remedy, location))

@@ -364,7 +364,7 @@ class Supervisor:
         """Kill the containers that are alive, whatever has ended this process."""
         for child in self._children:
             if child.alive and child.process is not None:
-                # Waited for, so that none still holds its place or its store when this process ends.
+                # Waited for, so that none still holds its claim or its store when this process ends.
                 child.process.send_signal(signal.SIGKILL)
                 await child.process.exited()
 

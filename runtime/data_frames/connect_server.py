@@ -38,7 +38,7 @@ class _Server:
     def __init__(self, session: Any, clock: Callable[[], float], patience: float) -> None:
         client = session.client
         # A channel of the user's may have no endpoint.
-        self.place = getattr(getattr(client, "_builder", None), "endpoint", None) or client.host
+        self.location = getattr(getattr(client, "_builder", None), "endpoint", None) or client.host
         self.clock, self.patience = clock, patience
         self.lost = self.stands_still = False
         self.refusals = 0
@@ -69,7 +69,7 @@ class _Server:
         why = "it takes calls, and stands still" if error is None else said
         wrong = f"the server of Spark Connect has not answered for {self.patience:g} s: {why}"
         remedy = "start the server, make a new session and its DataFrames, and run again: a batch job begins anew"
-        return SystemProblem(explain(wrong, "a server that lives as long as the run", remedy, self.place))
+        return SystemProblem(explain(wrong, "a server that lives as long as the run", remedy, self.location))
 
 
 class _BoundedPolicy:

@@ -69,11 +69,11 @@ class SuspiciousTimes:
         self._check_late(given, late)
 
     def _check_timestamp(self, source: ops.Source, high: int) -> None:
-        wrong, place = None, f"stream {source.stream!r}"
+        wrong, which = None, f"stream {source.stream!r}"
         if high < FIRST_LIKELY:
-            wrong = f"the times of {place} lie before 1980: the latest is {high}, which is {_date(high)}"
+            wrong = f"the times of {which} lie before 1980: the latest is {high}, which is {_date(high)}"
         elif high > self._wall() + YEAR_MS:
-            wrong = f"times of {place} are more than a year ahead: the latest is {high}, which is {_date(high)}"
+            wrong = f"times of {which} are more than a year ahead: the latest is {high}, which is {_date(high)}"
             wrong += f", and the clock of this machine shows {_date(int(self._wall()))}"
         if wrong is not None:
             remedy = (

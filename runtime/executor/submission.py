@@ -11,8 +11,8 @@ T = TypeVar("T")
 
 def named(what: "Submission[Any]") -> str:
     """Which message that is, as errors say it."""
-    place = "" if what.partition is None else f", offset {what.offset} of partition {_text(repr, what.partition)}"
-    return f"key {_text(repr, what.key)}{place}"
+    where = "" if what.partition is None else f", offset {what.offset} of partition {_text(repr, what.partition)}"
+    return f"key {_text(repr, what.key)}{where}"
 
 
 def error_text(error: BaseException) -> str:

@@ -25,13 +25,13 @@ def check_deep_json(value: bytes) -> None:
     text = value.decode()
     open_marks: list[str] = []
     allowed = _ANY_VALUE
-    place, length = 0, len(text.rstrip(" \t\r\n"))
-    while place < length:
-        token = _TOKEN.match(text, place)
+    at, length = 0, len(text.rstrip(" \t\r\n"))
+    while at < length:
+        token = _TOKEN.match(text, at)
         kind = "" if token is None else _kind(token, allowed)
         if token is None or kind not in allowed:
-            raise _malformed(text, place, "another token is expected")
-        place = token.end()
+            raise _malformed(text, at, "another token is expected")
+        at = token.end()
         allowed = _follow(kind, open_marks)
     if allowed:
         raise _malformed(text, length, "it ends before its value does")
@@ -61,5 +61,5 @@ def _follow(kind: str, open_marks: list[str]) -> frozenset[str]:
     return frozenset({",", _CLOSING[open_marks[-1]]}) if open_marks else frozenset()
 
 
-def _malformed(text: str, place: int, why: str) -> ValueError:
-    return ValueError(f"{why} (byte {len(text[:place].encode())})")
+def _malformed(text: str, at: int, why: str) -> ValueError:
+    return ValueError(f"{why} (byte {len(text[:at].encode())})")

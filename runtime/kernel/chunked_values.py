@@ -3,7 +3,7 @@ the accumulator of `collect()`, is written little by little, and no record of a 
 
 The entry of a value in chunks has MARK, the size of the value, and its first HEAD bytes: what changes with each
 message, such as the number of items, is there. The rest is in chunks of CHUNK bytes, and what does not fill one, in
-chunks of LAST_CHUNK bytes. They are entries under a prefix of their own, each by the key and the place where it starts.
+chunks of LAST_CHUNK bytes. They are entries under a prefix of their own, each by the key and the byte where it starts.
 
 One more stretch of CHUNK bytes may be in small chunks, and the entry says where: the `hot` one, where a value that else
 only grows has changed last. A session behind one that is kept for late messages has its number of items there.
@@ -43,7 +43,7 @@ _DIGEST = 16
 _Bounds = tuple[int, int]
 """Where a chunk starts in the value, and where it ends."""
 _Stored = dict[int, tuple[_Bounds, bytes]]
-"""Chunks with their digests, by the places where they start."""
+"""Chunks with their digests, by the bytes where they start."""
 
 
 class ChunkedValues:

@@ -15,7 +15,7 @@ from ..systems.contract import Consumer, RecordBatch, StreamPartition
 from .background_work import Steps, run_steps, run_steps_in_threads
 from .commit.contract import Commits
 from .container_inputs import ContainerInputs
-from .coordination.membership import CHECK_SECONDS, PlaceGuard
+from .coordination.membership import CHECK_SECONDS, MembershipGuard
 from .coordination.wait_messages import WaitReporter
 from .handover.task_moves import TaskMoves
 from .input_growth import InputGrowth
@@ -58,7 +58,7 @@ class Container:
         ends: dict[StreamPartition, int] | None,
         stop: Callable[[], bool],
         reporter: ProgressReporter,
-        guard: PlaceGuard | None = None,
+        guard: MembershipGuard | None = None,
         machine: Machine = THIS_MACHINE,
         inputs: InputStreamMonitor | None = None,
         moves: TaskMoves | None = None,
@@ -356,7 +356,7 @@ class Container:
                 _log.warning("calls that were in flight for %g s after the request to stop are abandoned", patience)
                 self.commit_ready()
                 return
-            await run_steps_in_threads(self._check_place(self._clock()), self._calling)
+            await run_steps_in_threads(self._check_membership(self._clock()), self._calling)
             self._reporter.running(self._tasks)
             await asyncio.sleep(0 if any(moved) else BUSY_SECONDS)
         run_steps(self._commit(self._tasks))
@@ -378,11 +378,11 @@ class Container:
         if now >= self._next_check:
             if self._inputs is not None:
                 self._inputs.check()
-            yield from self._check_place(now)
+            yield from self._check_membership(now)
             self._wait_reporter.report(now, self._worked_at)
         self._reporter.running(self._tasks)
 
-    def _check_place(self, now: float) -> Steps[None]:
+    def _check_membership(self, now: float) -> Steps[None]:
         """Check now and then that no other process has replaced this container, and answer those who ask for it."""
         if now >= self._next_check:
             self._next_check = now + CHECK_SECONDS

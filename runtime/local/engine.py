@@ -44,7 +44,7 @@ from .commit.two_phase_commit import TwoPhaseCommit
 from .container import Container
 from .coordination.assignments import Assignment
 from .coordination.limit_leases import share_limits
-from .coordination.membership import ContainerId, Membership, PlaceGuard, join
+from .coordination.membership import ContainerId, Membership, MembershipGuard, join
 from .handover.fail_over_watch import FailOverWatch, begin_watch
 from .handover.owners import owned_by, owners_of, unsettled
 from .handover.run_plan import half_changed, plan_of_run, refuse_half_changed
@@ -209,7 +209,7 @@ def _reporter(
     plan: Plan,
     system: System,
     progress: OnProgress | None,
-    guard: PlaceGuard,
+    guard: MembershipGuard,
     machine: Machine,
     inputs: InputStreamMonitor,
     change_seconds: float | None,
@@ -230,7 +230,7 @@ def _open_container(
     plan: Plan,
     system: System,
     settings: Settings,
-    guard: PlaceGuard,
+    guard: MembershipGuard,
     inputs: InputStreamMonitor,
     outputs: RecordProducer | None,
     reporter: ProgressReporter,
@@ -278,7 +278,7 @@ def _open_container(
     )
 
 
-def _own_tasks(plan: Plan, system: System, guard: PlaceGuard, *, follows: bool) -> tuple[frozenset[str], bool]:
+def _own_tasks(plan: Plan, system: System, guard: MembershipGuard, *, follows: bool) -> tuple[frozenset[str], bool]:
     """The tasks that a container has now, and whether all tasks of the run are where its assignment wants them. Raises
     PlanError for a run to an end where they are not the tasks of the assignment."""
     member, assignment = guard.membership, guard.assignment
@@ -343,7 +343,7 @@ def open_commits(
     system: System,
     admin: Admin,
     settings: Settings,
-    guard: PlaceGuard,
+    guard: MembershipGuard,
     stack: ExitStack,
     on_restore: OnRestore = ignore_restore,
     outputs: RecordProducer | None = None,

@@ -10,12 +10,12 @@ class InputTurns:
     next one has its turn; without it, as many as are asked for at a time.
 
     The input behind the one that had messages last comes first. So each has its turn, also where one message, or one
-    input, uses up what the task may take at a time: the places of calls, or the messages up to a request.
+    input, uses up what the task may take at a time: the permits of calls, or the messages up to a request.
     """
 
     def __init__(self, queues: InputQueues, most: int | None = None) -> None:
         self._queues = [*queues]
-        self._places = {queue.name: place for place, queue in enumerate(self._queues)}
+        self._indices = {queue.name: index for index, queue in enumerate(self._queues)}
         self._most = most
         self._next = 0
 
@@ -25,12 +25,12 @@ class InputTurns:
         ready = [queue for queue in self._queues if queue.ready]
         highest = max((queue.priority for queue in ready), default=0)
         first = [queue for queue in ready if queue.priority == highest]
-        return sorted(first, key=lambda queue: self._places[queue.name] < self._next)
+        return sorted(first, key=lambda queue: self._indices[queue.name] < self._next)
 
     def shares(self, most: int, full: Callable[[], bool]) -> Iterator[tuple[InputQueue, int]]:
         """Inputs in turn, each with how many of its messages may be processed now; at most `most` of each in all. The
         caller processes them before it takes the next input. Once the task is `full` no other round begins."""
-        left = dict.fromkeys(self._places, most)
+        left = dict.fromkeys(self._indices, most)
         while True:
             moved = False
             for queue in self.first():
@@ -40,6 +40,6 @@ class InputTurns:
                 if took := queue.processed - before:
                     moved = True
                     left[queue.name] -= took
-                    self._next = self._places[queue.name] + 1
+                    self._next = self._indices[queue.name] + 1
             if self._most is None or not moved or full():
                 return

@@ -21,16 +21,16 @@ class SavedRecord(Protocol):
 R = TypeVar("R", bound=SavedRecord)
 
 
-def read_saved(decode: Callable[[bytes], R], data: bytes, version: int, what: str, expected: str, place: str) -> R:
+def read_saved(decode: Callable[[bytes], R], data: bytes, version: int, what: str, expected: str, location: str) -> R:
     """Decode a record of this version. Raises SystemProblem if that fails, or if it has another version. `what` names
-    the record in the error, and `place` is where it is saved."""
+    the record in the error, and `location` is where it is saved."""
     try:
         record = decode(data)
     except (DecodeError, UnicodeDecodeError) as error:
         wrong = f"{what} cannot be read: {error}"
         remedy = "remove what another program has written, or start over with fluvial reset --all"
-        raise SystemProblem(explain(wrong, expected, remedy, place)) from None
+        raise SystemProblem(explain(wrong, expected, remedy, location)) from None
     if record.version != version:
         wrong = f"{what} has version {record.version}"
-        raise SystemProblem(explain(wrong, f"version {version}", "run the version that wrote it", place))
+        raise SystemProblem(explain(wrong, f"version {version}", "run the version that wrote it", location))
     return record

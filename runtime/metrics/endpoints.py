@@ -36,18 +36,18 @@ def announced(pipeline: str, url: str, folder: Path | None = None) -> Iterator[N
     run goes on: only `fluvial top` reads the file."""
     endpoint = MetricsEndpoint(pipeline, url, os.getpid())
     name = f"{pipeline}.{endpoint.process}.json"
-    place = folder or endpoints_folder()
+    into = folder or endpoints_folder()
     try:
         with suppress(FileExistsError):
-            place.mkdir(mode=0o700, parents=True)
-        with _opened(place) as inside:
+            into.mkdir(mode=0o700, parents=True)
+        with _opened(into) as inside:
             _write(inside, name, json.encode(endpoint))
     except OSError as error:
-        _log.warning("fluvial top will not find this run: no file can be written in %s: %s", place, error)
+        _log.warning("fluvial top will not find this run: no file can be written in %s: %s", into, error)
     try:
         yield
     finally:
-        with suppress(OSError), _opened(place) as inside:
+        with suppress(OSError), _opened(into) as inside:
             os.unlink(name, dir_fd=inside)
 
 

@@ -129,7 +129,7 @@ def _own_file(name: str, folders: Iterable[str]) -> str | None:
     """The file of the user's module of a name, if it is one of Python's names."""
     if name not in sys.stdlib_module_names:
         return None
-    files = (Path(folder, *place) for folder in folders for place in ((name, "__init__.py"), (f"{name}.py",)))
+    files = (Path(folder, *parts) for folder in folders for parts in ((name, "__init__.py"), (f"{name}.py",)))
     return next((str(file) for file in files if file.is_file()), None)
 
 

@@ -89,8 +89,8 @@ def _built(code: Code, type: Any, values: dict[str, str]) -> str:
         return f"{{{', '.join(f'{name!r}: {part}' for name, part in values.items())}}}"
     kind = class_of(type)
     if isinstance(type, types.StructType):
-        by_place = [values.get(name) for name in kind.__match_args__]
-        parts = by_place if len(values) == len(by_place) and None not in by_place else None
+        by_position = [values.get(name) for name in kind.__match_args__]
+        parts = by_position if len(values) == len(by_position) and None not in by_position else None
         parts = parts or [f"{identifier(name)}={part}" for name, part in values.items()]
         return f"{code.name(kind)}({', '.join(map(str, parts))})"
     value = code.name()

@@ -74,10 +74,10 @@ def _varint(number: int) -> bytes:
 def _read(data: bytes, at: int) -> tuple[int, int]:
     """A whole number that is not negative, zigzag encoded, and the index after it."""
     number = 0
-    for place, byte in enumerate(data[at : at + _LARGEST_VARINT]):
-        number |= (byte & 0x7F) << 7 * place
+    for index, byte in enumerate(data[at : at + _LARGEST_VARINT]):
+        number |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             if number & 1:
                 break
-            return number >> 1, at + place + 1
+            return number >> 1, at + index + 1
     raise ValueError(f"bytes {data[at : at + _LARGEST_VARINT].hex(' ') or 'none'} are no path to a message of Protobuf")

@@ -230,7 +230,7 @@ class HadoopPath:
 
 
 @contextmanager
-def _explained(place: str) -> Iterator[None]:
+def _explained(path: str) -> Iterator[None]:
     """Raise the error of a file system as FileNotFoundError or SystemProblem."""
     try:
         yield
@@ -238,20 +238,20 @@ def _explained(place: str) -> Iterator[None]:
         java: Any = error.java_exception
         name, text = java.getClass().getName(), java.getMessage()
         if name == "java.io.FileNotFoundException":
-            raise FileNotFoundError(place) from None
-        raise unusable(place, name, str(text or name)) from error
+            raise FileNotFoundError(path) from None
+        raise unusable(path, name, str(text or name)) from error
 
 
-def unusable(place: object, name: str, text: str) -> SystemProblem:
+def unusable(path: object, name: str, text: str) -> SystemProblem:
     """The error of a file system that does not do what a run needs: `name` is the class of the error in Java, `text`
     its message."""
-    wrong = f"Spark cannot use {place}: {name.rpartition('.')[2]}: {text.splitlines()[0]}"
+    wrong = f"Spark cannot use {path}: {name.rpartition('.')[2]}: {text.splitlines()[0]}"
     remedy = refusal_remedy(f"{name}: {text}")
     if remedy is not None:
-        return SystemProblem(explain(wrong, "a folder that takes what is written there", remedy, place))
+        return SystemProblem(explain(wrong, "a folder that takes what is written there", remedy, path))
     remedy = "correct state_dir; give Spark the file system's package by spark.jars.packages, and its access by "
     remedy += "spark.hadoop.* settings"
-    return SystemProblem(explain(wrong, "a folder on a file system that Spark reaches", remedy, place))
+    return SystemProblem(explain(wrong, "a folder on a file system that Spark reaches", remedy, path))
 
 
 def refusal_remedy(text: str) -> str | None:

@@ -26,13 +26,13 @@ def claim_state(folder: Path | str, pipeline: str, where: str) -> Iterator[None]
         with claim(folder, pipeline, "0", where):
             yield
         return
-    place = folder.rstrip("/"), pipeline
+    claimed = folder.rstrip("/"), pipeline
     with _lock:
-        if place in _claimed:
+        if claimed in _claimed:
             raise already_claimed(pipeline, "0", where, f"process {os.getpid()}, which is this one")
-        _claimed.add(place)
+        _claimed.add(claimed)
     try:
         yield
     finally:
         with _lock:
-            _claimed.discard(place)
+            _claimed.discard(claimed)

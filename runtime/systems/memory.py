@@ -262,7 +262,7 @@ class MemorySystem:
 
     @contextmanager
     def claim(self, pipeline: str, container: str = "0") -> Iterator[None]:
-        """Hold the place of a container. Raises SystemProblem if another thread holds it."""
+        """Hold the right to run a container. Raises SystemProblem if another thread holds it."""
         memory, name = self._memory, (pipeline, container)
         with memory.changed:
             if name in memory.claims:

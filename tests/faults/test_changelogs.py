@@ -18,7 +18,7 @@ from fluvial.planner import Settings
 from fluvial.planner.task_assignment import stages_of, tasks_of
 from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.container import Container
-from fluvial.runtime.local.coordination.membership import Membership, PlaceGuard
+from fluvial.runtime.local.coordination.membership import Membership, MembershipGuard
 from fluvial.runtime.local.engine import open_commits
 from fluvial.runtime.local.observe.progress import ProgressReporter
 from fluvial.runtime.local.open_tasks import make_tasks
@@ -51,7 +51,7 @@ class Life:
         member = Membership(0, 1, 1, "run", frozenset(tasks_of(stages_of(plan))), None, "p-1-0")
         sender = system.record_producer()
         stack.callback(sender.close)
-        commits = open_commits(plan, system, admin, settings, PlaceGuard(member), stack, outputs=sender)
+        commits = open_commits(plan, system, admin, settings, MembershipGuard(member), stack, outputs=sender)
         self.tasks: list[LocalTask] = make_tasks(
             RunContext("run", plan, settings, commits, never), system, admin, stack
         )

@@ -22,7 +22,7 @@ from fluvial.runtime import Progress
 from fluvial.runtime.launch import run_container
 from fluvial.runtime.local.coordination.assignments import Presence
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
-from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard
+from fluvial.runtime.local.coordination.membership import ContainerId, MembershipGuard
 from fluvial.runtime.systems import LogSystem
 from generators.how_many import examples
 
@@ -124,8 +124,8 @@ class Orchestrator:
             return dies
 
         stack = ExitStack()
-        stack.enter_context(dying_in(PlaceGuard, "announce", says_done("before it says done")))
-        stack.enter_context(dying_in(PlaceGuard, "announce", says_done("after it says done"), after=True))
+        stack.enter_context(dying_in(MembershipGuard, "announce", says_done("before it says done")))
+        stack.enter_context(dying_in(MembershipGuard, "announce", says_done("after it says done"), after=True))
         stack.enter_context(dying_in(Coordinator, "write", starts("before its start")))
         stack.enter_context(dying_in(Coordinator, "write", starts("after its start"), after=True))
         stack.enter_context(at_each_turn())

@@ -160,7 +160,7 @@ BEHAVIOUR_TESTS: Rows = {
         "tests/local_engine/test_forgetting.py",
     ),
     "runtime/autosize/run_load.py": ("tests/runtime/autosize/test_task_needs.py",),
-    "runtime/local/coordination/late_place.py": ("tests/conformance/test_drain_cases.py",),
+    "runtime/local/coordination/late_coordination.py": ("tests/conformance/test_drain_cases.py",),
     "runtime/local/coordination/stream_clients.py": (
         "tests/runtime/local/coordination/test_limit_leases.py",
         "tests/runtime/local/handover/test_heartbeats.py",

@@ -17,7 +17,7 @@ def operator_at(file: str, line: int) -> str | None:
 
 @dataclass(slots=True)
 class Variables:
-    """The variables that hold a message at one place of the code. `of` is the operator that the message comes from."""
+    """The variables that hold a message at one point of the code. `of` is the operator that the message comes from."""
 
     key: str = "k"
     value: str = "v"

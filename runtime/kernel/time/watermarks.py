@@ -1,4 +1,4 @@
-"""How far event time has come at each place of a stage: a graph of watermarks.
+"""How far event time has come at each node of a stage: a graph of watermarks.
 
 Each node has a watermark: everything up to that time has passed the node. The kind of a node says what sets it:
 

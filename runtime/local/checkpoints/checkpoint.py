@@ -137,8 +137,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 def decode(data: bytes, task: str) -> Checkpoint:
     """Decode a checkpoint. Raises SystemProblem if that fails, or if it has another version."""
-    expected, place = "a checkpoint that a run of the pipeline wrote", "the checkpoints of the pipeline"
-    checkpoint = read_saved(_decode, data, VERSION, f"the checkpoint of task {task}", expected, place)
+    expected, location = "a checkpoint that a run of the pipeline wrote", "the checkpoints of the pipeline"
+    checkpoint = read_saved(_decode, data, VERSION, f"the checkpoint of task {task}", expected, location)
     before = _tables_of_before(checkpoint) if checkpoint.tables is None else None
     return structs.replace(checkpoint, tables=before) if before else checkpoint
 

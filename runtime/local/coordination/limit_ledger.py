@@ -256,9 +256,9 @@ def _left_behind(part: _Part, per: float, lapsed: float) -> list[tuple[float, fl
     surely = math.fsum(much for much, until in reported if until - per / SLOTS > lapsed + 2 * EXPIRY_SECONDS)
     over = math.fsum(much for much, _ in reported) - min(surely, part.capacity)
     left = [*reported, (max(0.0, part.capacity - surely), lapsed + per)]
-    for place, (much, until) in enumerate(left):  # in no span it has used more than it had
+    for index, (much, until) in enumerate(left):  # in no span it has used more than it had
         cut = min(much, max(0.0, over))
-        left[place], over = (much - cut, until), over - cut
+        left[index], over = (much - cut, until), over - cut
     return left
 
 

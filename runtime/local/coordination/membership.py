@@ -31,7 +31,7 @@ from .assignments import (
     joins,
 )
 from .coordinator_stream import Coordinator, MembershipMonitor
-from .late_place import LatePlace, late_place, starting_presence
+from .late_coordination import LateCoordination, join_late, starting_presence
 from .run_ends import PartitionEnds, by_partition, by_stream, ends_of
 
 # Late is harmless: what a replaced container writes meanwhile is fenced, so sooner would save work alone.
@@ -85,7 +85,7 @@ class Membership:
         return not self.tasks
 
 
-class PlaceGuard:
+class MembershipGuard:
     """Keeps a membership: announces the container in the coordinator stream, and checks that no other process has
     replaced it. A container that is alone on its system needs no coordinator."""
 
@@ -97,7 +97,7 @@ class PlaceGuard:
         monitor: MembershipMonitor | None = None,
         machine: Machine = THIS_MACHINE,
         silence: timedelta | None = None,
-        late: Callable[[], LatePlace | None] = lambda: None,
+        late: Callable[[], LateCoordination | None] = lambda: None,
     ) -> None:
         """After a `silence` of so long others take the container for dead; None where it sends no heartbeats. `late`
         gives a container that began without a coordinator stream one, once somebody has made it."""
@@ -118,8 +118,8 @@ class PlaceGuard:
         passed = self._clock() - self._checked
         if self._monitor is None and passed >= interval:
             self._checked = self._clock()
-            if (place := self._late()) is not None:
-                self._coordinator, self._presence, self._monitor = place
+            if (late := self._late()) is not None:
+                self._coordinator, self._presence, self._monitor = late
         if self._monitor is None:
             return
         if passed >= interval:
@@ -258,7 +258,7 @@ def join(
     machine: Machine = THIS_MACHINE,
     owners: OwnersOf = _as_assigned,
     silence: timedelta | None = None,
-) -> Iterator[PlaceGuard]:
+) -> Iterator[MembershipGuard]:
     """Join the run as a container, and hold that membership while the context is open. `owners` says where the tasks
     of a run are. A container that sends heartbeats is taken for dead after a `silence` of so long.
 
@@ -271,8 +271,9 @@ def join(
             if system.admin().partitions(coordinator(plan.name)) is None:
                 member = _alone(plan, system, container, until, machine.new_id())
                 with ExitStack() as stack:
-                    late = partial(late_place, plan.name, system, member.run, machine, stack)
-                    yield PlaceGuard(member, machine=machine, late=late) if until == "stopped" else PlaceGuard(member)
+                    late = partial(join_late, plan.name, system, member.run, machine, stack)
+                    once = MembershipGuard(member)
+                    yield MembershipGuard(member, machine=machine, late=late) if until == "stopped" else once
                 return
     with _coordinated(plan, system, container, until, machine, owners, silence) as guard:
         yield guard
@@ -293,7 +294,7 @@ def _coordinated(
     machine: Machine,
     owners: OwnersOf,
     silence: timedelta | None,
-) -> Iterator[PlaceGuard]:
+) -> Iterator[MembershipGuard]:
     coordinator_stream = Coordinator(system, plan.name, machine)
     run, requested = machine.new_id(), RequestedRun(stages_of(plan), container.containers, until)
     ends = by_stream(container.ends or ends_of(plan, system, until))
@@ -319,9 +320,9 @@ def _coordinated(
         with coordinator_stream.decided(decide) as (assignment, state, read_to):
             if assignment == state.assignment and state.is_done(container.number):
                 _warn_of_more(plan, state, container, ends)
-                yield PlaceGuard(_membership(plan, assignment, state, container))
+                yield MembershipGuard(_membership(plan, assignment, state, container))
                 return
-            # Within `decided`: no other process decides before this one has its place.
+            # Within `decided`: no other process decides before this one has its claim.
             stack.enter_context(system.claim(plan.name, str(container.number)))
         presence = starting_presence(assignment, container.number, machine, sends=silence is not None)
         coordinator_stream.write(presence)
@@ -329,7 +330,7 @@ def _coordinated(
         monitor = coordinator_stream.monitor(read_to, assignment, presence, state, silence)
         stack.enter_context(closing(monitor))
         member = _membership(plan, assignment, state, container)
-        yield PlaceGuard(member, coordinator_stream, presence, monitor, machine, silence)
+        yield MembershipGuard(member, coordinator_stream, presence, monitor, machine, silence)
 
 
 def _membership(plan: Plan, assignment: Assignment, state: CoordinatorState, container: ContainerId) -> Membership:

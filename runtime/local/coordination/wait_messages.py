@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from .membership import PlaceGuard
+from .membership import MembershipGuard
 
 WAIT_SECONDS = 10.0
 """Seconds until the first message that a container waits; the time between two messages doubles."""
@@ -18,7 +18,7 @@ class WaitReporter:
     have not started, None for a run without an end, which never does.
     """
 
-    def __init__(self, guard: PlaceGuard | None, limit: float | None, clock: Callable[[], float]) -> None:
+    def __init__(self, guard: MembershipGuard | None, limit: float | None, clock: Callable[[], float]) -> None:
         self._guard = guard
         self._limit = limit
         self._absent_since: float | None = clock()

@@ -65,9 +65,9 @@ def fail_over(
             raise NothingToDo  # it would be fenced for nothing if it is alive
         dead[:] = [gone(silent, last, state)]
         running = {number for number, one in state.presences.items() if one.run == run and one.state == "running"}
-        places = {one for one in state.sending(run) if one != silent} or None
+        copying = {one for one in state.sending(run) if one != silent} or None
         return without(
-            last, silent, [one for one in living if one in running] or living, standbys, owners, places, lacking
+            last, silent, [one for one in living if one in running] or living, standbys, owners, copying, lacking
         )
 
     with suppress(NothingToDo), stream.decided(decide) as (assignment, _, _):
@@ -84,16 +84,16 @@ def without(
     alive: Collection[int],
     standbys: int,
     owners: Owners | None = None,
-    places: Collection[int] | None = None,
+    copying: Collection[int] | None = None,
     lacking: Lacking = _none,
 ) -> Assignment:
     """The assignment in which others that are alive have the tasks of a container: for each its standby if it has one,
     else the one of them with the fewest tasks.
 
     These are the tasks that it is to have by the assignment; and those that it has by the `owners`, where what is to
-    have them is not alive either. `places` are the containers that keep copies. Where all that are alive are more than
+    have them is not alive either. `copying` are the containers that keep copies. Where all that are alive are more than
     the run is to have, it gets as many as to have the first of them."""
-    copies = standbys_of(last, standbys, places)
+    copies = standbys_of(last, standbys, copying)
     within = [one for one in alive if one < last.containers]
     containers = last.containers if within else min(alive) + 1
     counts = Counter(dict.fromkeys(within or [min(alive)], 0))

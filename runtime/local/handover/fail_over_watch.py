@@ -12,7 +12,7 @@ from ....planner.settings import Settings
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, System
 from ..coordination.assignments import CoordinatorState
-from ..coordination.membership import PlaceGuard
+from ..coordination.membership import MembershipGuard
 from .fail_over import even_out, fail_over
 from .heartbeats import BEATS, Heartbeats, Silence
 
@@ -35,7 +35,7 @@ class FailOverWatch:
         self,
         plan: Plan,
         system: ProducingSystem,
-        guard: PlaceGuard,
+        guard: MembershipGuard,
         heartbeats: Heartbeats,
         standbys: int,
         machine: Machine = THIS_MACHINE,
@@ -117,7 +117,7 @@ class FailOverWatch:
                 # Another process has started since: it gets its time.
                 self._heartbeats.give_time(number, process.incarnation)
                 return False
-            return process.heartbeats is True and self._has_place(state)
+            return process.heartbeats is True and self._is_member(state)
 
         with suppress(TakenOver):  # another one does it, or the container has just started again
             tasks = fail_over(
@@ -143,9 +143,9 @@ class FailOverWatch:
             self._alive, self._since = alive, now
         elif self._container == min(alive) and now - self._since > BACK_SECONDS:
             self._since = now
-            even_out(self._plan, self._system, self._run, alive, self._machine, may_decide=self._has_place)
+            even_out(self._plan, self._system, self._run, alive, self._machine, may_decide=self._is_member)
 
-    def _has_place(self, state: CoordinatorState) -> bool:
+    def _is_member(self, state: CoordinatorState) -> bool:
         """Whether nobody has taken this container for dead. One that others have is to decide nothing, and to be silent
         so that they do."""
         own = state.presences.get(self._container)
@@ -156,7 +156,7 @@ class FailOverWatch:
 
 
 def begin_watch(
-    plan: Plan, system: System, settings: Settings, guard: PlaceGuard, machine: Machine = THIS_MACHINE
+    plan: Plan, system: System, settings: Settings, guard: MembershipGuard, machine: Machine = THIS_MACHINE
 ) -> FailOverWatch | None:
     """Begin to watch the other containers of a run; None where it has no standbys."""
     if guard.silence is None:

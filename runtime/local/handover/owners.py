@@ -73,11 +73,11 @@ def unsettled(assignment: Assignment, owners: Owners) -> dict[str, tuple[int, in
     each, or keys of it, and the one that is to have it. Where no owner of its keys is known yet, it is the same."""
     left = {task: to for task, to in assignment.tasks.items() if owners.get(task) != to}
     having = by_number(owners) if left else {}
-    places = {}
+    moves = {}
     for task, to in left.items():
         id = TaskId.parse(task)
-        places[task] = next((owners[one.name] for one in having.get(id[:2], ()) if one.shares_keys(id)), to), to
-    return places
+        moves[task] = next((owners[one.name] for one in having.get(id[:2], ()) if one.shares_keys(id)), to), to
+    return moves
 
 
 @dataclass(frozen=True, slots=True)

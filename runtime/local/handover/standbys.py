@@ -23,21 +23,21 @@ _log = logging.getLogger(__name__)
 
 
 def standbys_of(
-    assignment: Assignment, number: int, places: Collection[int] | None = None
+    assignment: Assignment, number: int, copying: Collection[int] | None = None
 ) -> dict[str, tuple[int, ...]]:
     """The containers that keep copies of each task, so many: the first of them is to take it over.
 
-    Those of one container are spread over the others. The same arguments give the same containers. `places` are those
+    Those of one container are spread over the others. The same arguments give the same containers. `copying` are those
     that can keep copies, None for all; where one of them is gone the copies of the others stay where they are. Those
     that are more than the run is to have come last."""
     copies: dict[str, tuple[int, ...]] = {}
     counts: dict[int, int] = {}
-    more = [] if places is None else sorted(one for one in places if one >= assignment.containers)
+    more = [] if copying is None else sorted(one for one in copying if one >= assignment.containers)
     for task, owner in assignment.tasks.items():
         others = [one for one in range(assignment.containers) if one != owner]
         at = counts[owner] = counts.get(owner, -1) + 1
         turned = [others[(at + step) % len(others)] for step in range(len(others))] if others else []
-        able = [one for one in (*turned, *more) if one != owner and (places is None or one in places)]
+        able = [one for one in (*turned, *more) if one != owner and (copying is None or one in copying)]
         copies[task] = tuple(able[:number])
     return copies
 
@@ -100,13 +100,13 @@ class StandbyCopies:
         self,
         assignment: Assignment,
         running: Iterable[str],
-        places: Collection[int] | None = None,
+        copying: Collection[int] | None = None,
         *,
         settled: bool = False,
     ) -> None:
-        """Copy what an assignment wants here, except the tasks that run here, and drop the other copies. `places` are
+        """Copy what an assignment wants here, except the tasks that run here, and drop the other copies. `copying` are
         the containers that can keep copies. Once all tasks are `settled`, stores of others are removed."""
-        copies = standbys_of(assignment, self.number, places)
+        copies = standbys_of(assignment, self.number, copying)
         with self._free:
             here = frozenset(running)
             self._given = {*here}

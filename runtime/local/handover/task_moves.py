@@ -7,7 +7,7 @@ from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, System
 from ..commit.contract import TaskCommit
 from ..coordination.assignments import Assignment, Presence
-from ..coordination.membership import PlaceGuard
+from ..coordination.membership import MembershipGuard
 from ..observe.size_progress import SizeProgress
 from ..open_tasks import TaskOpener
 from ..task import LocalTask
@@ -49,7 +49,7 @@ class TaskMoves:
 
     def __init__(
         self,
-        guard: PlaceGuard,
+        guard: MembershipGuard,
         opener: TaskOpener,
         make_warm_up: MakeWarmUp,
         machine: Machine = THIS_MACHINE,
@@ -70,7 +70,7 @@ class TaskMoves:
         self._merges = TaskMerges(opener.run.plan, machine.clock)
         self._future: tuple[frozenset[str], Future] | None = None
         self._standbys, self._watch = standbys, watch
-        self._places: frozenset[int] | None = None
+        self._copying: frozenset[int] | None = None
 
     def start(self) -> None:
         """Begin to copy the state of tasks, where there are standbys."""
@@ -112,7 +112,7 @@ class TaskMoves:
         if assignment is not self._assignment and assignment is not None:
             self._follow(assignment, have)
         if self._warm_up is None:
-            if self._standbys is not None and self._places != self._places_now:  # others are there, or are gone
+            if self._standbys is not None and self._copying != self._copying_now:  # others are there, or are gone
                 self._keep_copies([task.name for task in have], settled=True)
             return []
         self._warm_up.all_follow = self._guard.all_follow
@@ -189,14 +189,14 @@ class TaskMoves:
         self._opener.closer.wait_for_all()
 
     @property
-    def _places_now(self) -> frozenset[int]:
+    def _copying_now(self) -> frozenset[int]:
         """The containers that can keep copies."""
         return frozenset([self._container, *self._guard.sending])
 
     def _keep_copies(self, running: Iterable[str], *, settled: bool = False) -> None:
         if self._standbys is not None and self._assignment is not None:
-            self._places = self._places_now
-            self._standbys.follow(self._assignment, running, self._places, settled=settled)
+            self._copying = self._copying_now
+            self._standbys.follow(self._assignment, running, self._copying, settled=settled)
 
     def _end_warm_up(self) -> None:
         if self._warm_up is not None:
@@ -224,7 +224,7 @@ class TaskMoves:
 
 
 def task_moves(
-    guard: PlaceGuard,
+    guard: MembershipGuard,
     opener: TaskOpener,
     system: System,
     *,

@@ -62,8 +62,8 @@ def pipeline_folders(plan: Plan, system: System, settings: Settings) -> list[Pat
 
 def folder_name(task: str) -> str:
     """The name of a task's folder. Key buckets stand behind dots: a stage may be called as another one's bucket."""
-    stage, _, place = task.rpartition("/")
-    return re.sub(r"[^A-Za-z0-9._-]", "-", f"{stage}/{place.replace('-', '.')}")
+    stage, _, suffix = task.rpartition("/")
+    return re.sub(r"[^A-Za-z0-9._-]", "-", f"{stage}/{suffix.replace('-', '.')}")
 
 
 def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
@@ -179,5 +179,5 @@ def _state_folder(plan: Plan, system: System, settings: Settings, container: int
         return (home or Path(".fluvial", "state")) / plan.name / f"container-{container}"
     if home is not None:
         return home / plan.name
-    scheme, _, place = system.url.partition(":")
-    return Path(place) / "state" / plan.name if scheme == "log" else None
+    scheme, _, folder = system.url.partition(":")
+    return Path(folder) / "state" / plan.name if scheme == "log" else None

@@ -101,8 +101,8 @@ def split_source(plan: Plan, stages: list[PlannedStage], checkpoint: QueryCheckp
     before = QueryCheckpoint.of(checkpoint.folder.parent / record.split_of)
     assert before.record is not None
     producers = levels(plan, stages, before.record.buckets).producers
-    place = str(before.checkpoint.absolute())
-    return BucketSplit(place, before.record.key_buckets, record.states, producers, record.resets)
+    path = str(before.checkpoint.absolute())
+    return BucketSplit(path, before.record.key_buckets, record.states, producers, record.resets)
 
 
 def end_split(plan: Plan, checkpoint: QueryCheckpoint, connection: Connection) -> QueryCheckpoint:

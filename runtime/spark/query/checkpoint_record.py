@@ -347,10 +347,8 @@ def _sources(record: QueryRecord) -> str:
 
 
 def _stages(record: QueryRecord) -> str:
-    places = {
-        id: f"behind {level} shuffle(s)" if level else "before any shuffle" for id, level in record.stages.items()
-    }
-    return ", ".join(f"{id} {place}" for id, place in places.items())
+    shown = {id: f"behind {level} shuffle(s)" if level else "before any shuffle" for id, level in record.stages.items()}
+    return ", ".join(f"{id} {text}" for id, text in shown.items())
 
 
 def _changed(plan: Plan, folder: CheckpointPath, difference: str, reset: str) -> PlanError:

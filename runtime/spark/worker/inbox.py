@@ -16,7 +16,7 @@ from ..rows import EndOfInput, Head, Messages, decode_head, decode_messages
 MOST_BYTES = 64 << 20
 """Most bytes of blocks that are held in memory."""
 
-_Place = tuple[int, int, str, int, int]
+_Block = tuple[int, int, str, int, int]
 """Of a block: producer, first position, stream; and where it lies: offset and length."""
 
 _ORDER = itemgetter(0, 1, 2)
@@ -32,7 +32,7 @@ class Inbox:
         folder = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
         self._file = SpooledTemporaryFile(most, dir=folder if os.path.isdir(folder) else None)  # noqa: SIM115
         self._most = most
-        self._places: list[_Place] = []
+        self._blocks: list[_Block] = []
         self._size = 0
         self.ended = False
         self.empty = True
@@ -49,7 +49,7 @@ class Inbox:
     @property
     def has_messages(self) -> bool:
         """Whether there is a message."""
-        return bool(self._places)
+        return bool(self._blocks)
 
     @property
     def spilled(self) -> bool:
@@ -62,14 +62,14 @@ class Inbox:
             self.empty = False
             head = decode_head(block)
             if isinstance(head, Head):
-                self._places.append((head.producer, head.positions[0], head.stream, self._size, len(block)))
+                self._blocks.append((head.producer, head.positions[0], head.stream, self._size, len(block)))
                 self._size += self._file.write(block)
             elif isinstance(head, EndOfInput):
                 self.ended = True
 
     def messages(self, stream: str) -> Iterator[Messages]:
         """The messages of a stream, in the order of each producer. More blocks may not come from then on."""
-        for _, _, of, offset, length in sorted(self._places, key=_ORDER):
+        for _, _, of, offset, length in sorted(self._blocks, key=_ORDER):
             if of == stream:
                 self._file.seek(offset)
                 yield decode_messages(self._file.read(length))

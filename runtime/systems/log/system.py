@@ -85,5 +85,5 @@ class LogSystem:
         )
 
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
-        """Hold the place of a container, with a lock on a file. Raises SystemProblem if another process holds it."""
+        """Hold the right to run a container, by a lock on a file. Raises SystemProblem where another process has it."""
         return claim(self.directory, pipeline, container)

@@ -22,13 +22,13 @@ def test_an_operator_without_id_is_numbered_by_its_place() -> None:
 
 def test_operators_that_read_alike_on_one_line_are_numbered_in_their_labels() -> None:
     first, second = graph().of(Map)
-    assert (first.place_on_line, second.place_on_line) == (1, 2)
+    assert (first.number_on_line, second.number_on_line) == (1, 2)
     assert first.label != second.label
 
 
 def test_operators_that_read_differently_are_not_numbered() -> None:
     made = graph()
-    assert [made[id].place_on_line for id in ("stream-1", "all")] == [0, 0]
+    assert [made[id].number_on_line for id in ("stream-1", "all")] == [0, 0]
 
 
 def test_an_id_is_given_once() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fluvial.planner.drawing.facts import place, text_at
+from fluvial.planner.drawing.facts import location, text_at
 
 
 def test_the_line_is_read_without_its_indentation(tmp_path: Path) -> None:
@@ -37,10 +37,10 @@ def test_a_place_is_told_without_a_working_folder_too(tmp_path: Path, monkeypatc
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert place("/elsewhere/visits.py", 3) == "/elsewhere/visits.py:3"
+    assert location("/elsewhere/visits.py", 3) == "/elsewhere/visits.py:3"
 
 
 def test_a_place_is_told_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert place(str(tmp_path / "visits.py"), 3) == "visits.py:3"
-    assert place("/elsewhere/visits.py", 3) == "/elsewhere/visits.py:3"
+    assert location(str(tmp_path / "visits.py"), 3) == "visits.py:3"
+    assert location("/elsewhere/visits.py", 3) == "/elsewhere/visits.py:3"

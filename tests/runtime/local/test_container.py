@@ -26,7 +26,7 @@ from fluvial.dsl import (
 from fluvial.dsl.errors import NoProgressError, TakenOver
 from fluvial.runtime.local.background_work import Steps
 from fluvial.runtime.local.commit.contract import Commits, Committed, TaskCommit
-from fluvial.runtime.local.coordination.membership import Membership, PlaceGuard
+from fluvial.runtime.local.coordination.membership import Membership, MembershipGuard
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
 
@@ -189,7 +189,7 @@ def test_calls_that_do_not_end_in_time_are_abandoned_and_made_again_by_the_next_
     assert f"in flight for {seconds} s after the request to stop are abandoned" in caplog.text
 
 
-class Replaced(PlaceGuard):
+class Replaced(MembershipGuard):
     """A place that another process has taken once it `is_over`."""
 
     is_over = False

@@ -11,7 +11,7 @@ from fluvial.planner.task_assignment import stages_of, tasks_of
 from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.commit.contract import Commits
 from fluvial.runtime.local.container import Container
-from fluvial.runtime.local.coordination.membership import Membership, PlaceGuard
+from fluvial.runtime.local.coordination.membership import Membership, MembershipGuard
 from fluvial.runtime.local.engine import open_commits
 from fluvial.runtime.local.observe.progress import ProgressReporter
 from fluvial.runtime.local.open_tasks import make_tasks
@@ -53,7 +53,7 @@ def local_run(
     stop: Callable[[], bool] = lambda: False,
     commits_as: Callable[[Commits], Commits] = lambda commits: commits,
     ends_by_drain: bool = False,
-    guard: PlaceGuard | None = None,
+    guard: MembershipGuard | None = None,
     **settings: Any,
 ) -> LocalRun:
     """A container that owns all tasks of a pipeline and has been started; `stack` closes what it opens. `stop` says
@@ -65,7 +65,7 @@ def local_run(
         if stream.kind != "source":
             admin.create(stream.name, stream.partitions)
     member = Membership(0, 1, 1, "run", frozenset(tasks_of(stages_of(plan))), None, "p-1-0")
-    commits = commits_as(open_commits(plan, system, admin, chosen, PlaceGuard(member), stack))
+    commits = commits_as(open_commits(plan, system, admin, chosen, MembershipGuard(member), stack))
     context = RunContext("run", plan, chosen, commits, never, ends_by_drain=ends_by_drain)
     tasks = make_tasks(context, system, admin, stack)
     consumer = system.consumer()

@@ -15,7 +15,7 @@ from fluvial.dsl import Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Plan, plan
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.exclusion import begin_anew, no_containers
-from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, join
+from fluvial.runtime.local.coordination.membership import ContainerId, MembershipGuard, join
 from fluvial.runtime.systems import LogSystem, System
 
 
@@ -27,13 +27,13 @@ def planned(system: System) -> Plan:
 
 
 @contextmanager
-def at_work(place: PlaceGuard) -> Iterator[None]:
-    """Meanwhile a container looks again and again whether it still has its place."""
+def at_work(guard: MembershipGuard) -> Iterator[None]:
+    """Meanwhile a container looks again and again whether it still is of the run."""
     over = Event()
 
     def look() -> None:
         while not over.wait(0.001):
-            place.check()
+            guard.check()
 
     with ThreadPoolExecutor(1) as pool:
         looking = pool.submit(look)
@@ -44,61 +44,61 @@ def at_work(place: PlaceGuard) -> Iterator[None]:
             looking.result()
 
 
-def look_often(place: PlaceGuard) -> None:
+def look_often(guard: MembershipGuard) -> None:
     """A look may see a part of what was written."""
     for _ in range(9):
-        place.check()
+        guard.check()
 
 
 @pytest.mark.parametrize("containers", [1, 2])
 def test_a_container_that_is_asked_says_that_it_is_alive(containers: int) -> None:
     system = ProducingSystem()
-    with join(planned(system), system, ContainerId(containers - 1, containers), "stopped", hasty()) as place:
-        place.announce("running")
-        with at_work(place), pytest.raises(SystemProblem) as raised, no_containers("p", system):
+    with join(planned(system), system, ContainerId(containers - 1, containers), "stopped", hasty()) as guard:
+        guard.announce("running")
+        with at_work(guard), pytest.raises(SystemProblem) as raised, no_containers("p", system):
             raise AssertionError
         assert f"container {containers - 1} of pipeline 'p' on memory: is alive: process" in str(raised.value)
-        place.check()  # and goes on
+        guard.check()  # and goes on
 
 
 def test_a_container_that_stands_still_has_lost_its_place() -> None:
     system = ProducingSystem()
-    with join(planned(system), system, ContainerId(), "stopped", hasty()) as place:
-        sender = system.record_producer(place.membership.transactional_id)
+    with join(planned(system), system, ContainerId(), "stopped", hasty()) as guard:
+        sender = system.record_producer(guard.membership.transactional_id)
         with no_containers("p", system, hasty()):
             pass
         with pytest.raises(TakenOver, match="another run has begun"):
-            look_often(place)
+            look_often(guard)
         with pytest.raises(SystemProblem, match="another sender has this id"):
             sender.begin()
-    with join(planned(system), system, ContainerId(), "stopped", hasty()) as place:
-        place.check()
+    with join(planned(system), system, ContainerId(), "stopped", hasty()) as guard:
+        guard.check()
 
 
 def test_what_changes_nothing_takes_no_place() -> None:
     system = ProducingSystem()
-    with join(planned(system), system, ContainerId(0, 2), "end", hasty()) as place:
-        sender, before = system.record_producer(place.membership.transactional_id), place.membership.run
+    with join(planned(system), system, ContainerId(0, 2), "end", hasty()) as guard:
+        sender, before = system.record_producer(guard.membership.transactional_id), guard.membership.run
         with no_containers("p", system, hasty(), dry_run=True):
             pass
-        look_often(place)
+        look_often(guard)
         sender.begin()
-        place.announce("running")
-        with at_work(place), pytest.raises(SystemProblem), no_containers("p", system, dry_run=True):
+        guard.announce("running")
+        with at_work(guard), pytest.raises(SystemProblem), no_containers("p", system, dry_run=True):
             raise AssertionError
-    with join(planned(system), system, ContainerId(0, 2), "end") as place:
-        assert place.membership.run == before
+    with join(planned(system), system, ContainerId(0, 2), "end") as guard:
+        assert guard.membership.run == before
 
 
 def test_containers_that_come_after_it_begin_another_run() -> None:
     system = ProducingSystem()
-    with join(planned(system), system, ContainerId(0, 2), "end") as place:
-        before = place.membership
+    with join(planned(system), system, ContainerId(0, 2), "end") as guard:
+        before = guard.membership
     with no_containers("p", system, hasty()):
         pass
-    with join(planned(system), system, ContainerId(0, 2), "end") as place:
-        assert place.membership.run != before.run
-        assert place.membership.ends == {("in", 0): 0, ("in", 1): 0}
+    with join(planned(system), system, ContainerId(0, 2), "end") as guard:
+        assert guard.membership.run != before.run
+        assert guard.membership.ends == {("in", 0): 0, ("in", 1): 0}
 
 
 def test_claims_tell_of_containers_on_a_log(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_containers_that_are_done_on_a_log_begin_another_run_once_something_has_
     Coordinator(system, "p")
     with no_containers("p", system):
         begin_anew("p", system)
-    with join(made, system, ContainerId(0, 2), "end") as place:
-        before = place.membership
+    with join(made, system, ContainerId(0, 2), "end") as guard:
+        before = guard.membership
     with no_containers("p", system):
         pass
     assert run_of(made, system) == before.run
@@ -137,5 +137,5 @@ def test_containers_that_are_done_on_a_log_begin_another_run_once_something_has_
 
 
 def run_of(made: Plan, system: System) -> str:
-    with join(made, system, ContainerId(0, 2), "end") as place:
-        return place.membership.run
+    with join(made, system, ContainerId(0, 2), "end") as guard:
+        return guard.membership.run

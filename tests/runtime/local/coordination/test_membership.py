@@ -1,4 +1,4 @@
-"""Taking a place: which run and generation a container joins, who is refused, and who has to go."""
+"""Joining a run: which run and generation a container joins, who is refused, and who has to go."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -19,7 +19,13 @@ from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report, reset, set_offsets
 from fluvial.runtime.launch import checked_plan, run_container
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
-from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, begin_run, join, transactional_id
+from fluvial.runtime.local.coordination.membership import (
+    ContainerId,
+    MembershipGuard,
+    begin_run,
+    join,
+    transactional_id,
+)
 from fluvial.runtime.local.engine import run
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems import LogSystem
@@ -52,7 +58,7 @@ def stack() -> Iterator[ExitStack]:
 
 def take(
     log: LogSystem, stack: ExitStack, number: int, containers: int, run: str = "", until: str = "end"
-) -> PlaceGuard:
+) -> MembershipGuard:
     plan = checked_plan(pipeline(), log, Settings())
     return stack.enter_context(join(plan, log, ContainerId(number, containers, run), until, hasty()))
 
@@ -126,10 +132,10 @@ def test_a_container_that_is_restarted_once_there_is_more_to_read_begins_another
 
 
 def test_a_run_is_finished_before_another_begins(log: LogSystem, caplog: pytest.LogCaptureFixture) -> None:
-    def ends_as_the_second(place: PlaceGuard, state: str) -> bool:
-        return place.membership.container == 1 and state == "done"
+    def ends_as_the_second(guard: MembershipGuard, state: str) -> bool:
+        return guard.membership.container == 1 and state == "done"
 
-    with dying_in(PlaceGuard, "announce", ends_as_the_second), ThreadPoolExecutor(2) as pool:
+    with dying_in(MembershipGuard, "announce", ends_as_the_second), ThreadPoolExecutor(2) as pool:
         first, second = (pool.submit(run_in, log, number, 2) for number in range(2))
         first.result()
         assert isinstance(second.exception(), Death)
@@ -204,10 +210,10 @@ def test_generations_that_nobody_has_shut_out_are_handed_on(log: LogSystem, stac
         with ExitStack() as life:
             take(log, life, 0, containers)
     with ExitStack() as life:
-        place = take(log, life, 0, 1)
+        guard = take(log, life, 0, 1)
         before = [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
-        assert place.membership.fenced == tuple(transactional_id("p", *one) for one in before)
-        place.announce("running")
+        assert guard.membership.fenced == tuple(transactional_id("p", *one) for one in before)
+        guard.announce("running")
     assert take(log, stack, 0, 1).membership.fenced == ()
 
 
@@ -275,11 +281,11 @@ def test_a_container_notices_that_its_place_is_taken(
     log: LogSystem, stack: ExitStack, other: tuple[int, int], why: str
 ) -> None:
     system = _Unclaimed(log.directory, fsync=False)
-    place = take(system, stack, 1, 2)
-    place.check()
+    guard = take(system, stack, 1, 2)
+    guard.check()
     newer = take(system, stack, *other)
     assert f"container 1 of pipeline 'p' on {log.url} has lost its place: {why}" in str(
-        error_of(place.check, TakenOver)
+        error_of(guard.check, TakenOver)
     )
     newer.check()
 
@@ -289,12 +295,12 @@ def test_a_container_that_was_only_shut_out_is_not_taken_for_replaced(
     log: LogSystem, stack: ExitStack, other: tuple[int, int] | None
 ) -> None:
     system = _Unclaimed(log.directory, fsync=False)
-    place = take(system, stack, 1, 2)
-    place.check()
+    guard = take(system, stack, 1, 2)
+    guard.check()
     if other is not None:
         take(system, stack, *other)
     lapsed = SystemProblem("a transaction took too long")
-    with pytest.raises(SystemProblem) as raised, place.fences_explained():
+    with pytest.raises(SystemProblem) as raised, guard.fences_explained():
         raise Fenced("another run has taken over", lapsed)
     if other is None:
         assert raised.value is lapsed
@@ -307,9 +313,9 @@ def test_a_container_minds_neither_its_neighbour_nor_one_that_it_has_followed(lo
     system = _Unclaimed(log.directory, fsync=False)
     old = take(system, stack, 1, 2)
     new, neighbour = take(system, stack, 1, 2), take(system, stack, 0, 2)
-    for place in (new, neighbour):
-        place.announce("running")
-        place.check()
+    for guard in (new, neighbour):
+        guard.announce("running")
+        guard.check()
     error_of(lambda: old.announce("done"), TakenOver)
     assert take(system, stack, 0, 2).membership.run == new.membership.run
 

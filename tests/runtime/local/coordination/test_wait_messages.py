@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from fluvial.runtime.local.coordination.membership import Membership, PlaceGuard
+from fluvial.runtime.local.coordination.membership import Membership, MembershipGuard
 from fluvial.runtime.local.coordination.wait_messages import WaitReporter
 
 
@@ -21,7 +21,7 @@ class Guard:
 
 def test_the_wait_for_containers_of_a_run_that_grows_begins_when_it_does(caplog: pytest.LogCaptureFixture) -> None:
     guard = Guard()
-    reporter = WaitReporter(cast("PlaceGuard", guard), None, lambda: 0.0)
+    reporter = WaitReporter(cast("MembershipGuard", guard), None, lambda: 0.0)
     reporter.report(80.0, 80.0)
     guard.absent = (1,)
     for now in (84.0, 90.0, 95.0):

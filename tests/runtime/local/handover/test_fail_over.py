@@ -136,7 +136,7 @@ def test_what_one_has_that_another_was_to_get_goes_to_one_that_is_alive() -> Non
 
 def test_where_all_that_are_alive_are_too_many_the_run_gets_the_first_of_them() -> None:
     last = Assignment(generation=2, containers=1, tasks={"a/0": 0, "a/1": 0}, run="r", until="stopped", most=3)
-    after = without(last, 0, [1, 2], 1, last.tasks, places=[1, 2])
+    after = without(last, 0, [1, 2], 1, last.tasks, copying=[1, 2])
     assert (after.containers, after.tasks) == (2, {"a/0": 1, "a/1": 1})
 
 

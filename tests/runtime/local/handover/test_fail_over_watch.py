@@ -20,7 +20,7 @@ from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint, checkpoints_in, encode
 from fluvial.runtime.local.coordination.assignments import Assignment, CoordinatorState, Gone, moved, scaled
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
-from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, begin_run, join
+from fluvial.runtime.local.coordination.membership import ContainerId, MembershipGuard, begin_run, join
 from fluvial.runtime.local.handover import fail_over_watch as module
 from fluvial.runtime.local.handover.fail_over_watch import FailOverWatch, begin_watch
 from fluvial.runtime.local.handover.heartbeats import Heartbeats
@@ -46,7 +46,7 @@ class Watching:
         self.plan = checked_plan(counting(), self.system, Settings())
         self.system.admin().create(checkpoints_of("p"), 1, "checkpoints")
         self.run = begin_run(self.plan, self.system, containers, "stopped", self.machine)
-        self.alive: dict[int, tuple[PlaceGuard, Heartbeats, FailOverWatch, ExitStack]] = {}
+        self.alive: dict[int, tuple[MembershipGuard, Heartbeats, FailOverWatch, ExitStack]] = {}
         for number in range(containers):
             self.start(number)
 
@@ -338,7 +338,7 @@ def test_it_runs_in_threads() -> None:
         assert watch is not None
         watch.close(ended=True)
         watch.close()
-    assert begin_watch(run.plan, run.system, Settings(), PlaceGuard(guard.membership)) is None
+    assert begin_watch(run.plan, run.system, Settings(), MembershipGuard(guard.membership)) is None
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -198,12 +198,12 @@ def test_whoever_wants_a_copy_does_not_wait_until_it_has_rested(live: LiveContai
 
 def test_copies_are_on_containers_that_are_there_and_stay_where_they_are_as_others_go() -> None:
     given = assignment(12, 4)
-    before, after = standbys_of(given, 1), standbys_of(given, 1, places=[0, 1, 3])
+    before, after = standbys_of(given, 1), standbys_of(given, 1, copying=[0, 1, 3])
     for task, places in after.items():
         assert 2 not in places
         assert before[task] in (places, (2,))
     one = assignment(2, 1)
-    assert standbys_of(one, 1, places=[0, 2, 3]) == {"a/0": (2,), "a/1": (2,)}
+    assert standbys_of(one, 1, copying=[0, 2, 3]) == {"a/0": (2,), "a/1": (2,)}
 
 
 def test_what_a_container_is_to_get_is_copied_until_it_is_given_out(live: LiveContainers) -> None:
@@ -230,7 +230,7 @@ def test_stores_of_tasks_that_are_neither_here_nor_copied_are_removed_once_all_a
     copies.turn()
     copies.turn()
     assert kept == [{*own, *theirs}]
-    copies.follow(live._assignment(), own, places=[1, 2], settled=True)
+    copies.follow(live._assignment(), own, copying=[1, 2], settled=True)
     copies.turn()
     assert (kept[1], copies._copies) == ({*own}, {})
     copies.close()

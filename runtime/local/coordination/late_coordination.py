@@ -1,4 +1,4 @@
-"""The place of a container that began without a coordinator stream, once somebody has made one."""
+"""The membership of a container that began without a coordinator stream, once somebody has made one."""
 
 from contextlib import ExitStack, closing
 
@@ -11,7 +11,7 @@ from ...systems.contract import System
 from .assignments import Assignment, CoordinatorState, Presence
 from .coordinator_stream import Coordinator, MembershipMonitor
 
-LatePlace = tuple[Coordinator, Presence, MembershipMonitor]
+LateCoordination = tuple[Coordinator, Presence, MembershipMonitor]
 """The coordinator stream, what the container says in it of itself, and what follows it."""
 
 
@@ -28,8 +28,8 @@ def starting_presence(assignment: Assignment, container: int, machine: Machine, 
     )
 
 
-def late_place(pipeline: str, system: System, run: str, machine: Machine, stack: ExitStack) -> LatePlace | None:
-    """The place of the one container of a run, if somebody has made a coordinator stream, to ask whether it is alive.
+def join_late(pipeline: str, system: System, run: str, machine: Machine, stack: ExitStack) -> LateCoordination | None:
+    """What announces the one container of a run, if somebody has made a coordinator stream to ask for it.
     None otherwise; `stack` closes it. The container has the claim of the pipeline, so nobody writes an assignment."""
     if system.admin().partitions(coordinator(pipeline)) is None:
         return None
