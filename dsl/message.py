@@ -20,6 +20,7 @@ class Message(Struct, Generic[V_co], frozen=True, gc=False):
 
     `timestamp` is its event time in ms since epoch, UTC.
     `key` is the decoded key of a keyed stream, else the key's bytes, or None.
+    Key, value and timestamp must be given: Python raises TypeError without them, for a message is made in C.
 
     >>> Message(None, "hello", 1_700_000_000_000).value
     'hello'

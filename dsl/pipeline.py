@@ -379,7 +379,7 @@ class Pipeline:
         return self._graph.of(ops.SinkTo)
 
     def operator(self, id: str) -> ops.Operator:
-        """The operator of an id. Raises KeyError if there is none."""
+        """The operator of an id. Raises PipelineError if there is none."""
         return self._graph[id]
 
     @property

@@ -328,6 +328,9 @@ def checked_value(what: str, value: Any, option: str = "value") -> Any:
     try:
         if value is None:
             raise TypeError("it is no type")
+        # msgspec makes a decoder of them, which then refuses each value.
+        if (get_origin(value) or value) in (Callable, type):
+            raise TypeError("bytes hold no functions and no classes")
         value_serde(value)
     except (TypeError, NotImplementedError) as error:
         wrong = f"{what}: {option}={type_name(value)} cannot be decoded: {error}"

@@ -1,8 +1,9 @@
 """Checks of arguments, made where the user writes them, so that each error names the user's own line."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from difflib import get_close_matches
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, get_origin
 
@@ -28,6 +29,15 @@ def explain(wrong: str, expected: str, remedy: str = "", at: object = None) -> s
     """The one form of all our messages: what was wrong, where, what was expected, what to do."""
     text = f"{_ADDRESS.sub('', wrong)}\n  at {at or here()}\n  expected: {expected}"
     return f"{text}\n  to do: {remedy}" if remedy else text
+
+
+def not_found(owner: str, noun: str, given: object, known: Iterable[str]) -> str:
+    """The message about a name that nothing has: `owner` is what was asked, `noun` what it was asked for, and `known`
+    are the names that there are."""
+    names = list(known)
+    meant = get_close_matches(str(given), names, 1)
+    remedy = f"write {meant[0]!r}" if meant else "correct the name"
+    return explain(f"{owner} has no {noun} {given!r}", f"one of {', '.join(names)}" if names else "none", remedy)
 
 
 def one_of(what: str, given: str, known: tuple[str, ...]) -> None:

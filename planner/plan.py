@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType, structs
 from ..dsl.errors import PlanError
 from ..dsl.operators import Role
 from ..dsl.pipeline import Pipeline
-from ..dsl.validation import explain, require
+from ..dsl.validation import explain, not_found, require
 from .settings import Grouping
 from .state_schema import StateSchema
 
@@ -175,16 +175,22 @@ class Plan:
         return self.pipeline.name
 
     def operator(self, id: str) -> PlannedOperator:
-        """The planned operator of an id. Raises KeyError if there is none."""
-        return _find(self.operators, lambda operator: operator.id, id)
+        """The planned operator of an id. Raises PlanError if there is none."""
+        return self._find("operator", self.operators, lambda operator: operator.id, id)
 
     def stage(self, id: str) -> PlannedStage:
-        """The stage of an id. Raises KeyError if there is none."""
-        return _find(self.stages, lambda stage: stage.id, id)
+        """The stage of an id. Raises PlanError if there is none."""
+        return self._find("stage", self.stages, lambda stage: stage.id, id)
 
     def stream(self, name: str) -> PlannedStream:
-        """The stream of a name, read or written. Raises KeyError if there is none."""
-        return _find(self.streams, lambda stream: stream.name, name)
+        """The stream of a name, read or written. Raises PlanError if there is none."""
+        return self._find("stream", self.streams, lambda stream: stream.name, name)
+
+    def _find(self, noun: str, records: Iterable[R], id: Callable[[R], str], value: str) -> R:
+        for record in records:
+            if id(record) == value:
+                return record
+        raise PlanError(not_found(f"the plan of {self.name!r}", noun, value, map(id, records)))
 
     @property
     def graph(self) -> "nx.MultiDiGraph[str]":
@@ -252,10 +258,3 @@ class Plan:
 
 def _shape(pipeline: Pipeline) -> list[tuple[str, str, tuple[str, ...]]]:
     return [(operator.id, operator.kind, operator.inputs) for operator in pipeline.operators]
-
-
-def _find(records: Iterable[R], id: Callable[[R], str], value: str) -> R:
-    for record in records:
-        if id(record) == value:
-            return record
-    raise KeyError(value)

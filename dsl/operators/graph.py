@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import PipelineError
 from ..origin import here
-from ..validation import explain, operator_id
+from ..validation import explain, not_found, operator_id
 from .base import NAMELESS, Operator
 from .calls import AsyncCall
 from .labels import line_of
@@ -98,7 +98,11 @@ class OperatorGraph:
         self.put(replace(filled, inputs=()))
 
     def __getitem__(self, id: str) -> Operator:
-        return self._operators[id]
+        try:
+            return self._operators[id]
+        except KeyError:
+            problem = not_found(f"pipeline {self.name!r}", "operator", id, self._operators)
+            raise PipelineError(problem) from None
 
     def __iter__(self) -> Iterator[Operator]:
         return iter(self._operators.values())

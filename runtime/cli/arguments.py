@@ -1,5 +1,6 @@
 """The arguments and options of the command line, each declared once under a name of its own."""
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,6 +17,9 @@ URL = "Where the streams are: log:DIR, kafka://HOST:PORT, or memory:, which ends
 CONF = "Settings of the Kafka client, NAME=VALUE on each line: TLS, SASL and so on."
 LONGEST_LINE = "The largest line, in bytes: 500kB, 64MB, 1GB."
 
+MOST = sys.maxsize
+"""The most rows or records that can be asked for: what counts them takes no larger number."""
+
 # Options of several verbs
 
 Target = Annotated[str, typer.Argument(metavar="PIPELINE", help="file.py, file.py:attribute or module:attribute.")]
@@ -28,8 +32,8 @@ StateDir = Annotated[
     typer.Option("--state-dir", metavar="DIR", help="Folder for the state of the run, if not beside the log."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-RowLimit = Annotated[int | None, typer.Option(metavar="N", min=0, help="Print at most so many rows.")]
-RecordLimit = Annotated[int | None, typer.Option(metavar="N", min=0, help="Print at most so many records.")]
+RowLimit = Annotated[int | None, typer.Option(metavar="N", min=0, max=MOST, help="Print at most so many rows.")]
+RecordLimit = Annotated[int | None, typer.Option(metavar="N", min=0, max=MOST, help="Print at most so many records.")]
 
 # run: the run
 

@@ -215,7 +215,8 @@ def serve_at(
     """Bind a server to an address, without starting it.
 
     `answer` is called with the path of a request and its `Accept` header. A request is refused where `is_own_name` is
-    False for its host. Raises OSError or OverflowError where the address cannot be bound.
+    False for its host. Raises OSError, OverflowError or, of a host that cannot be
+    encoded, TypeError where the address cannot be bound.
     """
     return BoundedServer(address, partial(_Handler, answer, names, limits.request_seconds), limits, clock)
 

@@ -188,7 +188,7 @@ class Metrics:
     def __enter__(self) -> Self:
         try:
             self._server = serve_at((self._host, self._port), self._answer, self._names, Limits())
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, TypeError) as error:  # a TypeError of a host that is no text
             wrong = f"metrics cannot be served at {self._host}, port {self._port}: {error}"
             raise UsageError(
                 explain(wrong, "an address of this machine, and a port that is free", "name another port, or 0 for any")

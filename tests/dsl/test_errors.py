@@ -1,5 +1,6 @@
 """Wrong use of the language: each error names the user's line, and says what to write instead."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -180,6 +181,9 @@ CASES = [
     ),
     (lambda: Pipeline("a b"), "pipeline name 'a b'", "letters, digits", ""),
     (lambda: anything_of("p").stream("s", value=lambda: 0), "cannot be decoded", "a dataclass", ""),
+    (lambda: anything_of("p").stream("s", value=Callable), "Callable cannot be decoded: bytes", "a dataclass", "Serde"),
+    (lambda: anything_of("p").table("t", key=str, value=Callable[[int], int]), "no functions", "a dataclass", "Serde"),
+    (lambda: anything_of("p").stream("s", value=type[int]), "no functions and no classes", "a dataclass", "Serde"),
     (lambda: Pipeline("p").stream("s", value=str, key=float), "float is not a type of key", "str, bytes, int", ""),
 ]
 

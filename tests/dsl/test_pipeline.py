@@ -74,8 +74,12 @@ def test_operators_are_shown_as_they_were_written_and_by_role() -> None:
 def test_an_operator_is_found_by_its_id() -> None:
     pipeline = everything()
     assert pipeline.operator("look") is pipeline.operators[3]
-    with pytest.raises(KeyError):
-        pipeline.operator("nothing")
+    raised = error_of(lambda: pipeline.operator("nothing"), PipelineError)
+    assert_explains(
+        raised, "pipeline 'p' has no operator 'nothing'", None, "one of stream-1, names,", "correct the name"
+    )
+    raised = error_of(lambda: pipeline.operator("lok"), PipelineError)
+    assert_explains(raised, "pipeline 'p' has no operator 'lok'", None, "look, by, join, drain", "write 'look'")
 
 
 def test_the_graph_follows_the_messages() -> None:

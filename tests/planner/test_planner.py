@@ -120,8 +120,8 @@ def test_the_graph_of_a_plan_names_the_streams_that_operators_reach_each_other_b
 
 @pytest.mark.parametrize("name", ["operator", "stage", "stream"])
 def test_what_a_plan_does_not_have_is_not_found(name: str) -> None:
-    with pytest.raises(KeyError, match="nowhere"):
-        getattr(made(), name)("nowhere")
+    raised = error_of(lambda: getattr(made(), name)("nowhere"), PlanError)
+    assert_explains(raised, f"the plan of 'p' has no {name} 'nowhere'", None, "one of ", "correct the name")
 
 
 def test_a_plan_is_not_read_back_for_another_pipeline() -> None:

@@ -11,6 +11,8 @@ WRONG: Sequence[tuple[Sequence[str], str, str]] = [
     (("check", "a.py", "--engine", "x"), "--engine 'x'", "one of 'local', 'spark'"),
     (("run", "a.py", "--container-id", "-1"), "--container-id does not take this value", "greater than or equal to 0"),
     (("state", "scan", "a.py", "t", "--limit", "a"), "--limit does not take this value", "a valid integer"),
+    (("state", "scan", "a.py", "t", "--limit", str(1 << 63)), "--limit does not take this value", str((1 << 63) - 1)),
+    (("consume", "words", "--limit", str(1 << 63)), "--limit does not take this value", str((1 << 63) - 1)),
 ]
 
 

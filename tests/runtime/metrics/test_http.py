@@ -332,6 +332,13 @@ def test_a_port_that_is_none(port: int) -> None:
         pass
 
 
+@pytest.mark.parametrize("host", ["\udcff", "é..é", "a\x00b"])
+def test_a_host_that_is_no_name(host: str) -> None:
+    with pytest.raises(UsageError, match="expected: an address of this machine") as raised, Metrics(host=host):
+        pass
+    str(raised.value).encode()
+
+
 def test_a_port_that_is_taken(metrics: Metrics) -> None:
     port = int(metrics.url.rpartition(":")[2])
     wrong = f"metrics cannot be served at 127.0.0.1, port {port}: .*in use"

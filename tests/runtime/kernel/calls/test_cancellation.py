@@ -344,11 +344,13 @@ def test_a_loop_without_file_descriptors_raises_one_error_and_prints_nothing() -
     assert limited.stdout.splitlines() == [f"{more} Too many open files" for more in range(3)]
 
 
-def test_what_ends_the_process_is_no_error_of_a_call() -> None:
+@pytest.mark.parametrize("ending", [KeyboardInterrupt(), SystemExit(3)])
+def test_what_ends_the_process_is_no_error_of_a_call(ending: BaseException) -> None:
     error = ValueError("x")
     assert as_error(error) is error
-    with pytest.raises(KeyboardInterrupt):
-        as_error(KeyboardInterrupt())
+    with pytest.raises(type(ending)) as raised:
+        as_error(ending)
+    assert raised.value is ending
 
 
 def test_a_call_that_returns_after_its_timeout_is_too_late_for_all_that() -> None:
