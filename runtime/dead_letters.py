@@ -1,6 +1,6 @@
 """Dead letters as they lie in their stream: which there are, what they were, and which are handled (ADR 0058)."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal
@@ -67,20 +67,37 @@ class DeadLetter:
         return "" if self.origin is None else self.origin[0]
 
 
-def letters_in(system: System, pipeline: Pipeline) -> Iterator[DeadLetter]:
-    """All dead letters of a pipeline, up to the present end of their stream, by partition and offset. Records of other
-    programs are left out."""
+def letters_in(
+    system: System, pipeline: Pipeline, places: Collection[tuple[int, int]] | None = None
+) -> Iterator[DeadLetter]:
+    """All dead letters of a pipeline, up to the present end of their stream, by partition and offset, or those at some
+    places. Records of other programs are left out."""
     stream = names.dead_letters(pipeline.name)
     admin = system.admin()
     if admin.partitions(stream) is None:
         return
-    batches = read_to_ends(system, stream, admin.starts(stream), admin.ends(stream), max_records=BATCH_LETTERS)
+    starts, ends = admin.starts(stream), admin.ends(stream)
+    if places is not None:
+        starts, ends = _around(places, starts, ends)
+    batches = read_to_ends(system, stream, starts, ends, max_records=BATCH_LETTERS)
     with closing(batches):
         for batch in batches:
             for offset, record in zip(batch.offsets, batch.records, strict=True):
+                if places is not None and (batch.partition, offset) not in places:
+                    continue
                 letter = letter_of(batch.partition, offset, record)
                 if letter is not None:
                     yield letter
+
+
+def _around(
+    places: Collection[tuple[int, int]], starts: Sequence[int], ends: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """What is to be read of each partition: from the first of some places to the last one, as far as it is there."""
+    offsets = [[offset for partition, offset in places if partition == at] for at in range(len(ends))]
+    first = [max(start, min(wanted, default=end)) for wanted, start, end in zip(offsets, starts, ends, strict=True)]
+    last = [min(end, max(wanted, default=-1) + 1) for wanted, end in zip(offsets, ends, strict=True)]
+    return first, last
 
 
 def letter_of(partition: int, offset: int, record: Record) -> DeadLetter | None:

@@ -1,7 +1,7 @@
 """`list_dead_letters`, `show_dead_letter`, `replay_dead_letters`, `drop_dead_letters`: operate on dead letters."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache, partial
 
@@ -112,10 +112,10 @@ def show_dead_letter(
     >>> show_dead_letter(pipeline, "0:12", system="kafka://localhost:9092")  # doctest: +SKIP
     """
     streams, wanted = _system_of(pipeline, system), _place_of(letter)
-    for found in letters_in(streams, pipeline):
-        if (found.partition, found.offset) == wanted:
-            return found, handled_in(streams, pipeline).get(wanted)
-    raise _no_letter(pipeline, letter)
+    found = next(letters_in(streams, pipeline, {wanted}), None)
+    if found is None:
+        raise _no_letter(pipeline, letter)
+    return found, handled_in(streams, pipeline).get(wanted)
 
 
 @partial(explained_call, error=UsageError)
@@ -187,16 +187,18 @@ def _handle(
     require(good, UsageError, f"operator={operator!r}", "the id of an operator", 'write operator="map-1"')
     wanted = None if letters is None else {_place_of(letter): letter for letter in letters}
     streams = _system_of(pipeline, system)
-    if wanted is not None:  # before anything is sent
-        there = {(letter.partition, letter.offset) for letter in letters_in(streams, pipeline)} & wanted.keys()
-        for absent in sorted(wanted.keys() - there):
+    found: Iterable[DeadLetter] = letters_in(streams, pipeline, wanted)
+    if wanted is not None:
+        # All at once, so that nothing is sent where one is missing: whoever names letters names few.
+        found = [*found]
+        for absent in sorted(wanted.keys() - {(letter.partition, letter.offset) for letter in found}):
             raise _no_letter(pipeline, wanted[absent])
     handled, left, batch = Counter[str](), Counter[str](), _Batch()
     why_left = _why_left(streams, pipeline)
     with _marking(streams, pipeline, dry_run=dry_run) as (done, write):
-        for letter in letters_in(streams, pipeline):
+        for letter in found:
             place = (letter.partition, letter.offset)
-            meant = operator in (None, letter.operator) and (wanted is None or place in wanted)
+            meant = operator in (None, letter.operator)
             # Those of before are nothing to tell of where all are meant.
             if not meant or (wanted is None and place in done):
                 continue

@@ -16,7 +16,7 @@ from fluvial.runtime import (
     run,
     show_dead_letter,
 )
-from fluvial.runtime.dead_letters import Handling, handled_in, letter_of
+from fluvial.runtime.dead_letters import Handling, handled_in, letter_of, letters_in
 from fluvial.runtime.systems import LogSystem, System
 
 FIXED = {"fixed": False}
@@ -126,6 +126,18 @@ def test_letters_are_chosen_by_place_and_by_operator(system: System) -> None:
     assert (listed(system), len(contents(system, "in"))) == ([], 4)
     with pytest.raises(UsageError, match="there is no dead letter at 0:9"):
         replay_dead_letters(sharing(), letters=["0:9"], system=system)
+
+
+def test_where_one_of_several_letters_is_missing_none_goes_back(system: System) -> None:
+    add(system, b"0", b"0", b"0")
+    go(system)
+    for missing in ("0:3", "1:0"):
+        with pytest.raises(UsageError, match=f"there is no dead letter at {missing}"):
+            replay_dead_letters(sharing(), letters=["0:0", missing, "0:2"], system=system)
+    assert len(contents(system, "in")) == 3
+    assert replay_dead_letters(sharing(), letters=["0:2", "0:0"], system=system).letters == 2
+    assert [letter.place for letter in letters_in(system, sharing(), {(0, 1), (0, 7), (3, 0)})] == ["0:1"]
+    assert sorted(handled_in(system, sharing())) == [(0, 0), (0, 2)]
 
 
 @pytest.mark.parametrize("letter", ["12", "a:1", "1:-1", ":", ""])
