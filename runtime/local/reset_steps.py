@@ -53,11 +53,12 @@ def reset_steps(
 
 @contextmanager
 def stopped(plan: Plan, system: System, settings: Settings, *, dry_run: bool = False) -> Iterator[None]:
-    """Let no container of a pipeline run while the context is open, and have its last commits published.
+    """Let no container of a pipeline run while the context is open, and have its last commits published; but with
+    `dry_run`, after which the log is as it was.
 
     Raises SystemProblem if a container is alive."""
     with no_containers(plan.name, system, dry_run=dry_run):
-        if not isinstance(system, ProducingSystem):
+        if not isinstance(system, ProducingSystem) and not dry_run:
             # Before checkpoints are read: a crash may have left a last commit in a store alone.
             stateful = [task for task, one in checkpoints_in(system, plan.name).items() if one.states]
             _publish_pending(plan, cast("PublishingSystem", system), settings, stateful)

@@ -9,6 +9,7 @@ import pytest
 
 from engines.sending import ProducingSystem, stores_of
 from engines.targets import contents, write
+from engines.watched import WatchedLog
 from fluvial.dsl import (
     Pipeline,
     PlanError,
@@ -16,7 +17,7 @@ from fluvial.dsl import (
     UnsupportedError,
     UsageError,
 )
-from fluvial.runtime import reset, run
+from fluvial.runtime import reset, run, set_offsets
 from fluvial.runtime.local.coordination import exclusion
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from generators.counters import Counter
@@ -94,6 +95,24 @@ def test_a_dry_run_removes_nothing(system: System) -> None:
     for states in (["by-value"], None):
         assert reset(counting(), states=states, system=system, dry_run=True)
     assert run_with(system, 1) == {"by-key": [b"2"], "by-value": [b"2"]}
+
+
+def test_a_dry_run_leaves_a_last_commit_unpublished(tmp_path: Path) -> None:
+    def crashes(_: str) -> None:
+        raise KeyboardInterrupt
+
+    system = LogSystem(tmp_path / "log", fsync=False)
+    run_with(system, 1)
+    committed = system.admin().checkpoints("p")
+    with pytest.raises(KeyboardInterrupt):
+        run_with(WatchedLog(tmp_path / "log", crashes), 1)
+    for states in (["by-value"], None):
+        assert reset(counting(), states=states, system=system, dry_run=True)
+        assert system.admin().checkpoints("p") == committed
+    assert set_offsets(counting(), {"in": "earliest"}, system=system, dry_run=True).changes
+    assert system.admin().checkpoints("p") == committed
+    reset(counting(), states=["by-value"], system=system)
+    assert system.admin().checkpoints("p")["in/0"] != committed["in/0"]
 
 
 def test_a_second_reset_does_no_harm(system: System) -> None:
