@@ -21,7 +21,7 @@ from .handover.task_moves import TaskMoves
 from .input_growth import InputGrowth
 from .observe.input_counts import InputCounts
 from .observe.progress import ProgressReporter, report_of
-from .open_tasks import ordered
+from .open_tasks import close_tasks, ordered
 from .slices import SLICE, SLICE_SECONDS, Slice
 from .stall_check import StallCheck
 from .task import LocalTask
@@ -120,8 +120,7 @@ class Container:
         finally:
             if self._moves is not None:
                 self._moves.close(ended=done is not None)
-            for task in self._tasks:
-                task.close()
+            close_tasks(self._tasks)
         self._reporter.done(self._tasks)
         if self._guard is not None and (done or self._is_over()):
             self._guard.announce("done")

@@ -1,5 +1,6 @@
 """Opens the tasks of a container: each with its program, its store and its inputs, at its last commit."""
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ...planner.stream_names import growth_of
 from ...planner.task_assignment import TaskId, tasks_in
+from ..kernel.calls.function_pools import loop_pools
 from ..kernel.code.program import Clients, Program, RemoteTableClients
 from ..kernel.compiler.compiler import compile_stage
 from ..kernel.time.stage_input import TimeSource
@@ -259,6 +261,14 @@ def ordered(plan: Plan, tasks: Iterable[LocalTask]) -> list[LocalTask]:
     """Tasks in the order in which a container runs them."""
     by_name = {task.name: task for task in tasks}
     return [by_name[id.name] for id in in_order(plan, by_name)]
+
+
+def close_tasks(tasks: Iterable[LocalTask]) -> None:
+    """Close the last tasks of a run, in whose event loop this is called."""
+    # Before they cancel their calls: a cancellation ends a process, which nobody needs in its place.
+    loop_pools(asyncio.get_running_loop()).wind_down()
+    for task in tasks:
+        task.close()
 
 
 def _setup(

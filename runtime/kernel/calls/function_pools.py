@@ -102,6 +102,10 @@ class FunctionPool:
             job.cancel()
             raise
 
+    def wind_down(self) -> None:
+        """The pool is about to end."""
+        self._work.wind_down()
+
     async def end(self) -> None:
         """Wait for calls in flight, CLOSE_SECONDS at most, and end the threads and processes."""
         loop = asyncio.get_running_loop()
@@ -141,6 +145,10 @@ class DirectPool:
         outcome: Future[Any] = Future()
         self._work.job(args, named).run(outcome)
         return outcome.result()
+
+    def wind_down(self) -> None:
+        """The pool is about to end."""
+        self._work.wind_down()
 
     async def end(self) -> None:
         """End what has been made ready, which has CLOSE_SECONDS to end by itself."""
@@ -182,6 +190,13 @@ class LoopPools:
         except BaseException:
             await self.close(pooled)
             raise
+
+    def wind_down(self) -> None:
+        """A run is about to cancel its calls, and to close its functions. Pools without another user start no process
+        in the place of one that a cancellation ends."""
+        for pool in self._pools.values():
+            if pool.users <= 1:
+                pool.wind_down()
 
     async def close(self, pooled: PooledFunction[..., Any]) -> None:
         """One user of a function is done; with the last one its pool ends."""

@@ -42,6 +42,10 @@ class PoolWork(Protocol):
         """Make ready what one thread needs. Each thread calls this once. Raises the error of what cannot be made."""
         ...
 
+    def wind_down(self) -> None:
+        """The pool is about to end: what is lost from now on is not made ready again before a call needs it."""
+        ...
+
     def dismiss(self) -> None:
         """No more calls come: let what is idle end."""
         ...
@@ -84,6 +88,9 @@ class ThreadWork:
     def prepare(self) -> None:
         """Do nothing: a thread needs nothing."""
 
+    def wind_down(self) -> None:
+        """Do nothing: a thread is not lost."""
+
     def dismiss(self) -> None:
         """Do nothing: the pool ends its threads."""
 
@@ -105,7 +112,7 @@ class ProcessWork:
         self._guard = Lock()
         self._idle: list[FunctionProcess] = []
         self._all: set[FunctionProcess] = set()
-        self._over = False
+        self._winding_down = self._over = False
 
     def job(self, args: Sequence[Any], named: Mapping[str, Any]) -> "ProcessJob":
         """A call with these arguments."""
@@ -145,10 +152,16 @@ class ProcessWork:
         """A process is lost: start another one before the next call needs it. If that fails, the next call tries again,
         and raises the error."""
         self.drop(process)
+        if self._winding_down:
+            return
         try:
             self.prepare()
         except Exception:
             return
+
+    def wind_down(self) -> None:
+        """Replace no process that is lost from now on: those of the calls that the end of the run gives up."""
+        self._winding_down = True
 
     def dismiss(self) -> None:
         """No more calls come: let the idle processes end."""

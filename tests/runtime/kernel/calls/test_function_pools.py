@@ -375,7 +375,13 @@ class Closing:
     """Work that has ended by itself once that was asked so many times."""
 
     def __init__(self, asked: int) -> None:
-        self.asked, self.killed = asked, False
+        self.asked, self.killed, self.winds_down = asked, False, False
+
+    def prepare(self) -> None:
+        """It is ready."""
+
+    def wind_down(self) -> None:
+        self.winds_down = True
 
     def dismiss(self) -> None:
         """It ends later."""
@@ -400,6 +406,22 @@ def test_what_a_pool_has_made_ready_is_ended_though_nobody_waits_for_that() -> N
 
     asyncio.run(main())
     assert work.killed
+
+
+@pytest.mark.parametrize("users", [1, 2])
+def test_a_pool_winds_down_where_its_last_user_does(users: int) -> None:
+    work: Any = Closing(0)
+    pooled = in_threads(str, threads=1)
+
+    async def main() -> None:
+        pools = loop_pools(asyncio.get_running_loop(), at_once=True)
+        pools._pools[pooled] = DirectPool(work)
+        for _ in range(users):
+            await pools.open(pooled)
+        pools.wind_down()
+
+    asyncio.run(main())
+    assert work.winds_down == (users == 1)
 
 
 def test_what_ends_by_itself_under_virtual_time_has_the_time_for_it() -> None:

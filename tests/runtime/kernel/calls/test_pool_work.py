@@ -117,6 +117,21 @@ def test_no_process_is_started_behind_the_end() -> None:
         work.prepare()
 
 
+@pytest.mark.parametrize("winds_down", [True, False])
+def test_where_the_pool_is_about_to_end_a_lost_process_is_not_replaced(*, winds_down: bool) -> None:
+    before, work, outcome = children(), ProcessWork(in_processes(asked, processes=1)), Future[Any]()
+    try:
+        work.prepare()
+        if winds_down:
+            work.wind_down()
+        work.job(("kill",), {}).run(outcome)
+        assert isinstance(outcome.exception(), BrokenExecutor)
+        assert len(children() - before) == (0 if winds_down else 1)
+    finally:
+        work.dismiss()
+        work.kill()
+
+
 @pytest.mark.parametrize("deaths", [1, pytest.param(STARTS, marks=pytest.mark.slow)])
 def test_a_process_that_dies_as_it_starts_is_started_again_so_often(tmp_path: Path, deaths: int) -> None:
     short, outcome = Short(tmp_path / "log", deaths), Future[Any]()
