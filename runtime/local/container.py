@@ -345,13 +345,14 @@ class Container:
         return 0.0
 
     async def _finish(self) -> None:
-        """Wait for the calls in flight, and commit. A run that was asked to stop waits a bounded time: the next run
-        processes the messages of abandoned calls again."""
-        patience = self._settings.stop_timeout.total_seconds()
-        until = self._clock() + patience
+        """Wait for the calls in flight, and commit. A run that is asked to stop waits for `stop_timeout` from then on:
+        the next run processes the messages of abandoned calls again. Another one ends where nothing moves."""
+        patience, until = self._settings.stop_timeout.total_seconds(), 0.0
         while any(task.view.busy for task in self._tasks):
             moved = [task.drain() for task in self._tasks]
-            if self._stop() and self._clock() > until:
+            if not self._stop():
+                self._stall.check(self._tasks, self._ends, moved=any(moved))
+            elif self._clock() > (until := until or self._clock() + patience):
                 _log.warning("calls that were in flight for %g s after the request to stop are abandoned", patience)
                 self.commit_ready()
                 return

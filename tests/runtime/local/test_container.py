@@ -1,7 +1,7 @@
 """A container at work: one turn reads, processes, and commits what is due by its clock."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
@@ -391,6 +391,48 @@ def test_the_report_says_that_stream_tasks_have_ended_the_run(stack: ExitStack) 
     assert not run.container.report().shut_down
     report = asyncio.run(run.container.run())
     assert (report.shut_down, report.drained, report.read) == (True, False, {"in": 1})
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let the event loop go round until something holds."""
+    while not holds():
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_call_that_never_ends_does_not_keep_a_run_that_stream_tasks_have_ended(
+    stack: ExitStack, caplog: pytest.LogCaptureFixture, *, stopped: bool
+) -> None:
+    asked, looks = list[bool](), list[bool]()
+
+    def stop() -> bool:
+        looks.append(bool(asked))
+        return looks[-1]
+
+    async def main() -> None:
+        pipeline, calls = called(system := MemorySystem(), **{"in": [WORDS[:1]]})
+        pipeline.task(Leaving, pipeline.stream("ends", value=str), id="x").send_to("ended", value=str)
+        write(system, {"ends": [[]]})
+        run = local_run(pipeline, system, stack, stop=stop, stall_timeout=timedelta(seconds=100))
+        running = asyncio.create_task(run.container.run())
+        await until(lambda: bool(calls.began))
+        write(system, {"ends": [WORDS]})
+        await until(lambda: run.container.shut_down)
+        run.clock.now = 90
+        await loops()
+        if stopped:
+            asked.append(True)
+            await until(lambda: looks.count(True) > 1)  # the call has the whole time from the first of these on
+            assert not running.done()
+            run.clock.now = 200
+            await running
+        else:
+            run.clock.now = 101
+            with pytest.raises(NoProgressError, match="messages in flight"):
+                await running
+
+    asyncio.run(main())
+    assert ("in flight for 3 s after the request to stop are abandoned" in caplog.text) == stopped
 
 
 class Summing(StreamTask[Any, str, str]):
