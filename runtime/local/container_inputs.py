@@ -83,6 +83,7 @@ class ContainerInputs:
                 own.setdefault(partition, []).append(offset)
         before, self._committed = self._committed, {} if all(self._whole.values()) else committed()
         if last:
+            # Those stores may not be synced where the log has no fsync, which promises nothing for a power cut.
             before = self._committed
         offsets: dict[StreamPartition, int] = {}
         for partition, mine in own.items():

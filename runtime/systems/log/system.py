@@ -22,7 +22,8 @@ class LogSystem:
     """Streams in a directory of a local disk: durable, transactional, shared by any number of processes, no server.
 
     Committed records survive a kill at any moment, and with `fsync` a power cut; without it, a power cut may lose or
-    damage records that were committed in the last seconds. All records are retained, except those that a producer's
+    damage records that were committed in the last seconds, and leave stores behind records that runs have trimmed: for
+    logs that can be made anew. All records are retained, except those that a producer's
     `trim` gives up: runs trim their intermediate streams.
 
     Each admin, consumer and producer is for one thread at a time and one process. After a fork make new ones. The
