@@ -131,6 +131,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/kernel/kinds/async_call.py": (
         "tests/operators/test_order_beside_calls.py",
         "tests/runtime/kernel/compiler/test_bindings.py",
+        "tests/runtime/kernel/operators/test_remote_tables.py",
     ),
     "runtime/kernel/kinds/binding.py": (
         "tests/runtime/kernel/compiler/test_bindings.py",

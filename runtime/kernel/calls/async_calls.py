@@ -16,7 +16,6 @@ from typing import Any, Protocol, cast
 from ....dsl.error_policy import Retry
 from ....dsl.errors import MessageError
 from ....dsl.operators import AsyncCall
-from ....planner.descriptions import duration
 from ...process.interruptions import INTERRUPTIONS
 from .call import Call
 from .call_journal import CallJournal, queues_for
@@ -154,7 +153,7 @@ class CallPool:
         self._waiting: deque[Call] = deque()
         self._workers: set[asyncio.Task[Any]] = set()
         self._deadlines = Deadlines(call.timeout / 1000, self._abandon)
-        self._timeout, self._table = call.timeout, call.table
+        self._timeout = call.timeout
         self._abandoned = AbandonedCalls(call.max_in_flight, caller.label, caller.origin)
         self._origin: Callable[[InFlightMessage], str] = unnamed
         self._clean = copy_context()
@@ -358,10 +357,7 @@ class CallPool:
         return self._too_late(call) if error is None or isinstance(error, CancelledError) else error
 
     def _too_late(self, call: Call) -> TimeoutError:
-        if (table := self._table) is None:
-            return too_late(self._timeout, call.tries, self._retry.attempts)
-        tries = f"{table.retry.attempts} attempts of {duration(table.timeout_ms)} each"
-        return TimeoutError(f"no answer of {table.name} within {duration(self._timeout)}, the time for {tries}")
+        return too_late(self._timeout, call.tries, self._retry.attempts)
 
     def cancel(self) -> None:
         """Cancel the calls in flight. Nothing more is delivered."""

@@ -84,9 +84,11 @@ def attach_pool(
     given: dict[str, Any] = {}
     if (kept := environment.options.journals.get(operator.id)) is not None:
         given["journal"] = _journal(environment, operator, kept)
-    if call.table is not None and call.limit is not None:
-        # Each attempt has its own timeout; to wait for the limit must cost the message none.
-        given["door"] = TableDoor(environment.program.admission(call.limit))
+    if call.table is not None:
+        if call.limit is not None:
+            given["door"] = TableDoor(environment.program.admission(call.limit))
+        # Each attempt has its own timeout. To wait for a limit or a rate, for a batch, or for the row that is written
+        # before must cost the message none.
         call = replace(call, timeout=_FOREVER)
     elif (door := _door(environment, operator, call)) is not None:
         given["door"] = door

@@ -462,3 +462,27 @@ def test_messages_that_wait_for_the_limit_of_a_table_neither_time_out_nor_stall(
             driver.send("words", str(number), key="a")
         driver.advance(timedelta(minutes=40))
         assert [message.value for message in driver.read("out")] == ["0A", "1A", "2A"]
+
+
+def test_to_wait_for_the_rate_costs_no_message_its_timeout() -> None:
+    server, pipeline = Server({"a": "A"}), Pipeline("p")
+    slowly: dict[str, Any] = {"reads_per_second": 0.25, "timeout": 2 * SECOND, "retry": Retry(attempts=1)}
+    rows = pipeline.remote_table("rows", read=server.read, **slowly)
+    words = pipeline.stream("words", key=str, value=str)
+    words.join(rows, lambda value, row: f"{value}{row}", id="join").send_to("out", value=str)
+    with PipelineDriver(pipeline) as driver:
+        for number in range(4):
+            driver.send("words", str(number), key="a")
+        driver.advance(timedelta(minutes=1))
+        assert [message.value for message in driver.read("out")] == ["0A", "1A", "2A", "3A"]
+
+
+def test_to_wait_for_the_row_before_costs_no_message_its_timeout() -> None:
+    server, pipeline = Server(), Pipeline("p")
+    once: dict[str, Any] = {"timeout": 2 * SECOND, "retry": Retry(attempts=1)}
+    pipeline.stream("words", key=str, value=str).send_to(pipeline.remote_table("rows", **_single(server), **once))
+    with PipelineDriver(pipeline) as driver:
+        for number in range(6):
+            driver.send("words", str(number), key="a")
+        driver.advance(timedelta(minutes=1))
+        assert server.asked == [("a", str(number)) for number in range(6)]
