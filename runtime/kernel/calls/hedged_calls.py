@@ -10,9 +10,10 @@ from .call_keys import offer_keys, present_keys
 
 class HedgedCalls:
     """Makes the calls of one function, and a second one for each that has not ended after `delay` seconds. The first
-    that succeeds counts, and the other is cancelled; where both fail, the error of the first one counts.
+    that succeeds counts, and the other is cancelled; where both fail, the error of the first one counts. Where it is
+    cancelled itself it ends with both.
 
-    Calls that ignore their cancellation run on. While there are `most` of them, no second call is made.
+    Others that ignore their cancellation run on. While there are `most` of them, no second call is made.
     """
 
     def __init__(self, fn: Callable[[Any], Awaitable[Any]], delay: float, most: int) -> None:
@@ -33,6 +34,15 @@ class HedgedCalls:
                 self.count += 1
                 tasks.append(self._begun(value, context.copy()))
             return await self._first_result(tasks)
+        except asyncio.CancelledError:
+            # At the timeout of the call, which ends with both of its calls: one that does not heed its cancellation is
+            # then given up, and bounded, as it is without a second one.
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            for task in tasks:
+                self._ended(task)
+            raise
         finally:
             for task in tasks:
                 if not task.done():

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explained import assert_explains, error_of
-from fluvial.dsl import Batch, Limit, Pipeline, PipelineError, Retry, skip
+from fluvial.dsl import Batch, Limit, MessageError, Pipeline, PipelineError, Retry, skip
 from fluvial.planner import plan
 from fluvial.runtime import call_key, call_keys
+from fluvial.runtime.kernel.calls.async_calls import CallPool
+from fluvial.runtime.kernel.calls.call import Call
 from fluvial.runtime.kernel.calls.hedged_calls import HedgedCalls
 from fluvial.runtime.testing import PipelineDriver
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
@@ -106,6 +108,36 @@ def test_calls_that_ignore_their_cancellation_bound_the_second_calls() -> None:
     finally:
         loop.close()
     assert calls.count == 1
+
+
+def test_calls_that_do_not_heed_their_timeout_are_bounded_as_without_a_second_one() -> None:
+    found: list[Call] = []
+    second = timedelta(seconds=1)
+
+    async def deaf(_: int) -> list[int]:
+        until = loop.time() + 1000
+        while (left := until - loop.time()) > 0:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(left)
+        return [1]
+
+    async def work() -> None:
+        options: Any = {"hedge": second, "timeout": 2 * second, "max_in_flight": 2}
+        operator: Any = Pipeline("p").stream("in", value=int).async_flat_map(deaf, id="call", **options).operator
+        pool = CallPool(operator, operator.call, found.append)
+        for number in range(6):
+            pool.submit(Call(None, number, None))
+        await loop.quiet()
+        while loop.jump():
+            await loop.quiet()
+
+    loop = VirtualLoop()
+    try:
+        loop.run_until_complete(work())
+    finally:
+        loop.close()
+    assert [type(call.error) for call in found] == [TimeoutError] * 2 + [MessageError] * 4
+    assert "3 calls run on although they were cancelled" in str(found[2].error)
 
 
 def test_a_pipeline_has_the_faster_result_in_order_and_both_calls_have_one_key() -> None:
