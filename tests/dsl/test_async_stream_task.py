@@ -19,6 +19,7 @@ from fluvial.dsl import (
     Tag,
     TaskCallback,
     TaskCoordinator,
+    UsageError,
     ValueState,
 )
 from fluvial.planner import plan
@@ -229,8 +230,9 @@ class Late(AsyncStreamTask[Any, str, str]):
     callbacks: list[TaskCallback]
 
     def begin(self, envelope: Any, collector: Any, coordinator: Any, callback: TaskCallback) -> None:
-        del envelope, collector, coordinator
+        del envelope
         kept.append(callback)
+        leaked.extend([collector, coordinator])
 
 
 kept: list[TaskCallback] = []
@@ -238,11 +240,15 @@ kept: list[TaskCallback] = []
 
 def test_a_message_that_takes_too_long_has_failed() -> None:
     kept.clear()
+    leaked.clear()
     with PipelineDriver(of(Late)) as driver:
         driver.send("in", "tea")
         with pytest.raises(MessageError, match="calls of task x failed"):
             driver.advance(2 * SECOND)
     kept[0].complete()  # nobody waits any more
+    collector, coordinator = leaked
+    for late in (lambda: collector.send("late"), coordinator.commit):
+        assert "after the call of its message had ended" in str(error_of(late, UsageError))
 
 
 class Leaky(AsyncStreamTask[Any, str, str]):

@@ -82,10 +82,20 @@ def _change(change: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
 async def outcome_of(task: AsyncStreamTask[Any, Any, Any], envelope: Envelope[Any, Any], *, taken: bool) -> CallOutcome:
     """Hand a message to an asynchronous stream task, and wait until it is done."""
     outcome = CallOutcome(taken=taken)
-    if not begins(task):
-        method: Any = task.process
-        refuse_result(method, await method(envelope, outcome, outcome.asked))
-        return outcome.end()
+    try:
+        if begins(task):
+            await _begun(task, envelope, outcome)
+        else:
+            method: Any = task.process
+            refuse_result(method, await method(envelope, outcome, outcome.asked))
+    except BaseException:
+        outcome.end()  # what is sent later, as behind its timeout, must be refused, too: it would go nowhere
+        raise
+    return outcome.end()
+
+
+async def _begun(task: AsyncStreamTask[Any, Any, Any], envelope: Envelope[Any, Any], outcome: CallOutcome) -> None:
+    """Let a task begin to handle a message, and wait until it is told that the message is done."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[BaseException | None] = loop.create_future()
 
@@ -97,7 +107,6 @@ async def outcome_of(task: AsyncStreamTask[Any, Any, Any], envelope: Envelope[An
     # A result, for there are exceptions that a future refuses.
     if (error := await done) is not None:
         raise error
-    return outcome.end()
 
 
 def _settle(done: "asyncio.Future[BaseException | None]", error: BaseException | None) -> None:
