@@ -32,11 +32,13 @@ class StallCheck:
         self._plan, self._seconds, self._clock = plan, seconds, clock
         self._waits, self._reporter, self._others = waits, reporter, others
         self._moved_at = clock()
+        self._in_flight: list[int] = []
 
     def check(self, tasks: Sequence[LocalTask], ends: _Ends | None, *, moved: bool) -> None:
         """Raise NoProgressError if the container has had work for too long and has made no progress. It has `moved`
         since the last call, or not."""
         now = self._clock()
+        moved = moved or self._have_landed(tasks)
         stuck = {} if moved else {task.name: waits for task in tasks if (waits := self._waits_for(task, ends))}
         if not stuck:
             self._moved_at = now
@@ -48,6 +50,12 @@ class StallCheck:
                 remedy = "start the containers that are missing, or raise stall_timeout"
             wrong = f"nothing has moved for {self._seconds:g} s while there is work: {waits_for}"
             raise NoProgressError(explain(wrong, "progress", remedy, self._plan.pipeline.origin))
+
+    def _have_landed(self, tasks: Sequence[LocalTask]) -> bool:
+        """Whether messages have landed since the last call. A commit may wait for many that are in flight, and no other
+        is taken meanwhile."""
+        before, self._in_flight = self._in_flight, [task.view.in_flight for task in tasks]
+        return before != self._in_flight
 
     def _waits_for(self, task: LocalTask, ends: _Ends | None) -> str:
         """What a task waits for, as text; empty if it has no work. What is held waits for no progress, nor does what a

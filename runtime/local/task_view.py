@@ -68,6 +68,11 @@ class TaskView:
         return self._work.calls.held_up
 
     @property
+    def in_flight(self) -> int:
+        """How many messages and firings are in flight."""
+        return len(self._work.tracker)
+
+    @property
     def paused(self) -> bool:
         """Whether a firing waits for room, or for a commit."""
         return self._work.paused

@@ -6,6 +6,8 @@ MOVES = frozenset(
     ("messages_read", "messages_processed", "messages_written", "commits", "restored_records", "batch_tasks_done")
 )
 """Metrics of which at least one changes while a run makes progress."""
+IN_FLIGHT = frozenset(("messages_in_flight",))
+"""A metric that changes, too, as messages land for which a commit waits: none is processed, or committed, meanwhile."""
 WAITS = frozenset(
     (
         "lag_messages",
@@ -27,7 +29,7 @@ class Health:
 
     def __init__(self) -> None:
         self._moved_at: float | None = None
-        self._moves: float = -1.0
+        self._moves = (-1.0, 0.0)
         self.ready = False
 
     def begin(self, now: float) -> None:
@@ -37,7 +39,7 @@ class Health:
     def update(self, progress: Progress, now: float) -> None:
         """Update with the progress that a run reports at this moment."""
         self.ready = progress.phase == "running"
-        moves = _sum(progress, MOVES)
+        moves = _sum(progress, MOVES), _sum(progress, IN_FLIGHT)
         waits = _sum(progress, WAITS) and not _sum(progress, LIMITS)
         if moves != self._moves or not waits or progress.phase == "done":
             self._moved_at = now

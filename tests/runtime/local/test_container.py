@@ -147,6 +147,32 @@ def test_to_wait_for_a_limit_is_no_stall(stack: ExitStack, limited: bool) -> Non
             asyncio.run(main())
 
 
+def test_messages_that_land_while_a_commit_waits_for_others_are_no_stall(stack: ExitStack) -> None:
+    async def main() -> None:
+        ends = {word: asyncio.Event() for word in ("a", "b")}
+
+        async def call(word: str) -> list[str]:
+            await ends[word].wait()
+            return [word]
+
+        pipeline = Pipeline("p")
+        pipeline.stream("in", value=str).async_flat_map(call, id="call", order="none").send_to("out", value=str)
+        write(system := MemorySystem(), {"in": [WORDS]})
+        run = local_run(pipeline, system, stack, guarantee="exactly_once")
+        times: list[tuple[int, str | None]] = [(0, None), (200, "a"), (400, None), (600, "b"), (601, None)]
+        for now, ended in times:
+            run.clock.now = now
+            for _ in range(3):
+                run.container.turn()
+                await loops()
+            if ended is not None:
+                ends[ended].set()
+                await loops()
+        assert [record[1] for record in contents(system, "out")] == [b"a", b"b"]
+
+    asyncio.run(main())
+
+
 def test_a_run_that_is_asked_to_stop_waits_for_the_calls_in_flight(stack: ExitStack) -> None:
     async def main() -> None:
         pipeline, calls = called(system := MemorySystem(), **{"in": [WORDS[:1]]})

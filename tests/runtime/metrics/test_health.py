@@ -49,6 +49,12 @@ def test_to_wait_for_a_limit_is_no_stall() -> None:
     assert after(*[told("running", calls_in_flight=2, limit_holds=0)] * 4).stalled(4) == 3
 
 
+def test_messages_that_land_while_a_commit_waits_for_others_are_no_stall() -> None:
+    landing = [told("running", messages_processed=7, messages_in_flight=left) for left in (9, 8, 5, 1)]
+    assert after(*landing).stalled(4) == 0
+    assert after(*landing, landing[-1]).stalled(5) == 1
+
+
 def test_a_run_that_has_nothing_to_do_does_not_stall() -> None:
     assert after(*(told("running", messages_processed=7, lag_messages=0) for _ in range(5))).stalled(5) == 0
 
