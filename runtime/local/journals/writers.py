@@ -93,11 +93,12 @@ class ProducedJournal:
 
     def write(self, partition: StreamPartition, name: bytes, entry: bytes) -> None:
         """Send an entry."""
-        self._touched.add(partition)
         try:
             self._producer.send(*partition, [(name, entry, self._wall(), ())])
         except Exception as error:  # within a call, which is not to blame
             self._failed = self._failed or error
+        # Behind that: a flush in another thread that takes this partition must find the entry sent.
+        self._touched.add(partition)
 
     def flush(self) -> None:
         """Return once brokers have all entries. May run in a thread while entries are written."""

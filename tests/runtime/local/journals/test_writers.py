@@ -96,6 +96,35 @@ def test_what_cannot_be_sent_fails_the_next_commit_and_not_a_call() -> None:
     writer.close()
 
 
+class Interrupted:
+    """A producer during whose first `send` another thread does something."""
+
+    def __init__(self) -> None:
+        self.sent = self.flushed = 0
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def send(self, *_: Any) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        self.sent += 1
+
+    def flush(self) -> None:
+        self.flushed = self.sent
+
+    def ends(self, places: Any) -> dict[Any, int]:
+        return dict.fromkeys(places, self.sent)
+
+
+def test_what_is_sent_while_another_thread_flushes_is_waited_for_by_the_next_commit() -> None:
+    producer: Any = Interrupted()
+    writer = ProducedJournal(producer)
+    producer.meanwhile = writer.flush
+    writer.write(PLACE, b"1", b"a")
+    assert producer.flushed == 0
+    writer.flush()
+    assert (producer.flushed, writer.end(PLACE)) == (1, 1)
+
+
 def test_what_was_sent_before_the_end_of_a_run_is_durable() -> None:
     system = ProducingSystem()
     writer = made(system)
