@@ -88,7 +88,7 @@ class Container:
         self._draining: set[str] = set()
         self._resumed = any(not task.new for task in tasks)
         self._slices: dict[str, Slice] = {}
-        self._sliced = self._drained = False
+        self._sliced, self._drained, self._first = False, False, 0
         self._votes = TaskVotes()
         reporter.inputs = self._counts = InputCounts()
         self._set_tasks(tasks)
@@ -179,19 +179,19 @@ class Container:
         if not self.shut_down:
             self._clocks.advance(self._draining)
         left_at = self._clock()
-        for task in self._tasks:
+        for task in self._tasks[self._first :] + self._tasks[: self._first]:
             if self.shut_down:
                 break
             if self._sliced and self._clock() - left_at > SLICE_SECONDS and self._calling():
                 yield None
                 left_at = self._clock()
-            if task.name not in self._draining:
-                moved |= self._step(task)
-            else:
-                moved |= task.drain()
+            moved |= task.drain() if task.name in self._draining else self._step(task)
             if self._ends is not None:
                 moved |= task.end_inputs(self._ends, drained=self._drained)
             self._next_commit.update(dict.fromkeys(self._votes.heed(task, self._tasks), left_at))
+        # What tasks share, such as a limit or threads, goes first to another one next time, while they want more.
+        if self._asynchronous and not all(task.queues.empty for task in self._tasks):
+            self._first = (self._first + 1) % len(self._tasks)
         moved |= yield from self._commit_due(fed)
         yield from self._supervise(moved)
         if self._clock() >= self._next_trim:

@@ -147,6 +147,27 @@ def test_to_wait_for_a_limit_is_no_stall(stack: ExitStack, limited: bool) -> Non
             asyncio.run(main())
 
 
+def test_what_tasks_share_goes_to_each_of_them_in_turn(stack: ExitStack) -> None:
+    began: list[str] = []
+
+    async def call(word: str) -> list[str]:
+        began.append(word)
+        return [word]
+
+    async def main() -> None:
+        pipeline, limit = Pipeline("p"), Limit("service", calls=100)
+        words = pipeline.stream("in", value=str)
+        words.async_flat_map(call, id="call", limit=limit, order="none").send_to("out", value=str)
+        write(system := MemorySystem(), {"in": [[(None, b"a", 1, ()) for _ in range(40)], [(None, b"b", 1, ())]]})
+        run = local_run(pipeline, system, stack)
+        while "b" not in began:
+            run.container.turn()
+            await asyncio.sleep(0.001)
+
+    asyncio.run(main())
+    assert began.index("b") < 20
+
+
 def test_messages_that_land_while_a_commit_waits_for_others_are_no_stall(stack: ExitStack) -> None:
     async def main() -> None:
         ends = {word: asyncio.Event() for word in ("a", "b")}
