@@ -95,7 +95,8 @@ class Deadlines:
 
     def made_by(self, worker: "asyncio.Task[Any] | None") -> Call | None:
         """The call that a task makes now, if its time is not over."""
-        return next((call for call, task in self._running.items() if task is worker), None)
+        # From the newest on: who asks has begun a moment ago, and thousands may be in flight.
+        return next((call for call, task in reversed(self._running.items()) if task is worker), None)
 
     def _fire(self) -> None:
         self._timer = None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fluvial.dsl import Pipeline, Retry
 from fluvial.dsl.errors import MessageError
-from fluvial.runtime.kernel.calls.async_calls import CallPool
+from fluvial.runtime.kernel.calls.async_calls import CallPool, Deadlines
 from fluvial.runtime.kernel.calls.call import Call
 from fluvial.runtime.kernel.calls.ordered_queues import share_of
 from fluvial.runtime.testing.completion_order import CompletionGate
@@ -269,6 +269,20 @@ def test_a_cancelled_call_is_not_made_again_where_on_names_others() -> None:
 
     (call,) = ended(cancelled, 7, retry=Retry(attempts=2, on=(OSError,)))
     assert (call.tries, str(call.error)) == (1, "what the function waited for was cancelled: by the client")
+
+
+def test_the_call_that_a_task_makes_is_found_among_others() -> None:
+    async def work() -> None:
+        deadlines, calls = Deadlines(1, lambda *_: None), [Call(None, number, None) for number in range(3)]
+        tasks = [asyncio.ensure_future(asyncio.sleep(0)) for _ in calls]
+        for call, task in zip(calls, tasks, strict=True):
+            deadlines.begin(call, task)
+        assert [deadlines.made_by(task) for task in tasks] == calls
+        deadlines.end(calls[2], tasks[2])
+        assert [deadlines.made_by(task) for task in (tasks[2], None)] == [None, None]
+        deadlines.cancel()
+
+    run(work())
 
 
 async def deaf(seconds: float) -> list[float]:
