@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from threading import Thread
+from threading import Lock, Thread
 from typing import Protocol
 
 from ....dsl.message import Record
@@ -89,6 +89,7 @@ class ProducedJournal:
         self._wall = wall
         self._ends = KnownEnds(producer.ends, clock)
         self._touched: set[StreamPartition] = set()
+        self._lock = Lock()  # a flush in another thread takes the set while entries are written
         self._failed: Exception | None = None
 
     def write(self, partition: StreamPartition, name: bytes, entry: bytes) -> None:
@@ -97,14 +98,16 @@ class ProducedJournal:
             self._producer.send(*partition, [(name, entry, self._wall(), ())])
         except Exception as error:  # within a call, which is not to blame
             self._failed = self._failed or error
-        # Behind that: a flush in another thread that takes this partition must find the entry sent.
-        self._touched.add(partition)
+        # Behind that: a flush that takes this partition must find the entry sent.
+        with self._lock:
+            self._touched.add(partition)
 
     def flush(self) -> None:
         """Return once brokers have all entries. May run in a thread while entries are written."""
         if self._failed is not None:
             raise self._failed
-        touched, self._touched = self._touched, set()
+        with self._lock:
+            touched, self._touched = self._touched, set()
         if touched:
             self._producer.flush()
         self._ends.learn(touched)

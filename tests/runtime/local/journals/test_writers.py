@@ -111,18 +111,18 @@ class Interrupted:
     def flush(self) -> None:
         self.flushed = self.sent
 
-    def ends(self, places: Any) -> dict[Any, int]:
-        return dict.fromkeys(places, self.sent)
+    def ends(self, partitions: Any) -> dict[Any, int]:
+        return dict.fromkeys(partitions, self.sent)
 
 
 def test_what_is_sent_while_another_thread_flushes_is_waited_for_by_the_next_commit() -> None:
     producer: Any = Interrupted()
     writer = ProducedJournal(producer)
     producer.meanwhile = writer.flush
-    writer.write(PLACE, b"1", b"a")
+    writer.write(PARTITION, b"1", b"a")
     assert producer.flushed == 0
     writer.flush()
-    assert (producer.flushed, writer.end(PLACE)) == (1, 1)
+    assert (producer.flushed, writer.end(PARTITION)) == (1, 1)
 
 
 def test_what_was_sent_before_the_end_of_a_run_is_durable() -> None:
