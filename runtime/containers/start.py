@@ -42,40 +42,50 @@ from .supervisor import supervise
 MOST_RESTARTS = 10
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisedContainers:
+    """How many containers a run has, where they run, and how often each is started again after it has died.
+
+    They run on `hosts`, which are open as long as the run; by default as children of this process. With `autosize` the
+    run changes its size by itself, and begins with that of the last run. Each container serves metrics at a port of its
+    own: the ports after that of `metrics`, or any free ones if that is 0.
+    """
+
+    number: int
+    most_restarts: int = MOST_RESTARTS
+    hosts: AbstractContextManager[Starting] | None = None
+    autosize: Autosize | None = None
+    metrics: Address | None = None
+
+
 def run_containers(
     pipeline: Pipeline,
     target: str,
     system: System,
     settings: Settings,
     until: Until,
-    containers: int,
+    containers: SupervisedContainers,
     *,
-    most_restarts: int,
-    metrics: Address | None,
     progress: OnProgress | None,
     say: Say,
-    hosts: AbstractContextManager[Starting] | None = None,
-    autosize: Autosize | None = None,
 ) -> Report:
-    """Begin a run, and run its containers on `hosts`, which are open as long as the run; by default as children of this
-    process. With `autosize` the run changes its size by itself, and begins with that of the last run.
-
-    A child of this process loads the target again. Each container serves metrics at a port of its own: the ports after
-    that of `metrics`, or any free ones if that is 0."""
-    place, start = opening(system), _Start(checked_plan(pipeline, system, settings), settings, containers)
+    """Begin a run, and supervise its containers until it has ended. One that is a child of this process loads the
+    target again."""
+    hosts, autosize = containers.hosts, containers.autosize
+    place, start = opening(system), _Start(checked_plan(pipeline, system, settings), settings, containers.number)
     if autosize is not None:
         start = start.sized(system, autosize)
-    plan, containers = start.plan, start.containers
-    idle = containers - len(tasks_of(stages_of(plan)))
+    plan, number = start.plan, start.containers
+    idle = number - len(tasks_of(stages_of(plan)))
     if idle > 0:
-        say(f"{plural(idle, 'container')} of {containers} will be idle: there are no more tasks")
+        say(f"{plural(idle, 'container')} of {number} will be idle: there are no more tasks")
     change_elasticity(plan, system, start.settings, until)
     with ExitStack() as stack:
         try:
             with exhaustion_explained(), stop_signals(), interruptions_raised():
                 # Before the run begins: hosts that cannot be used leave an earlier run alone.
                 starting = None if hosts is None else stack.enter_context(hosts)
-                run = begin_run(plan, system, containers, until)
+                run = begin_run(plan, system, number, until)
         except Stopped:
             return Report(pipeline=plan.name, engine="local", seconds=0.0)
         first = start.config(target, place, until, run, measured=autosize is not None)
@@ -86,9 +96,9 @@ def run_containers(
         with queued_stderr():
             return supervise(
                 pipeline,
-                containers,
-                partial(_of_container, first, metrics),
-                most_restarts=most_restarts,
+                number,
+                partial(_of_container, first, containers.metrics),
+                most_restarts=containers.most_restarts,
                 progress=progress,
                 say=say,
                 starting=starting,
@@ -196,13 +206,9 @@ def prepared_on_hosts(
             streams,
             settings,
             asked.until,
-            containers,
-            most_restarts=MOST_RESTARTS,
-            metrics=None,
+            SupervisedContainers(number=containers, hosts=hosts, autosize=asked.autosize),
             progress=progress,
             say=say_on_stderr,
-            hosts=hosts,
-            autosize=asked.autosize,
         )
 
     return run_prepared

@@ -1,6 +1,9 @@
 """`run --containers`: children that share the work, and what is refused."""
 
 import json
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -8,9 +11,15 @@ import pytest
 from engines.command_line import Ended, Fluvial
 from explained import assert_explains, error_of
 from fluvial.dsl import UnsupportedError, UsageError
+from fluvial.planner import Settings
 from fluvial.runtime import Report, run
 from fluvial.runtime.cli.commands.run import RunOptions, run_pipeline
+from fluvial.runtime.containers.child_process import ChildConfig, ChildReport
+from fluvial.runtime.containers.running_child import Say, Start, Starting
+from fluvial.runtime.containers.start import SupervisedContainers, run_containers
+from fluvial.runtime.metrics.http import Address
 from fluvial.runtime.pipeline_loader import load_pipeline
+from fluvial.runtime.process.stop_request import Stopped
 from fluvial.runtime.systems import MemorySystem, open_system
 
 WORDS = ("--input", "words=words.jsonl", "--partitions", "3")
@@ -167,3 +176,60 @@ def test_children_need_a_system_that_they_can_open(folder: Path) -> None:
         None,
         "a system that all of them see",
     )
+
+
+class Ending:
+    """A container that has ended when it is looked at."""
+
+    alive = waits = False
+
+    def send_signal(self, number: signal.Signals) -> None:
+        raise AssertionError(number)
+
+    async def exited(self) -> int:
+        return 0
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_each_container_is_started_where_its_hosts_say(folder: Path) -> None:
+    pipeline, system = load_pipeline(str(folder / "letters.py")), open_system(f"log:{folder / 'here'}")
+    system.admin().create("words", 2)
+    started, said = list[ChildConfig](), list[str]()
+
+    async def start(config: ChildConfig, title: str, receive: Callable[[ChildReport], None], _: Say) -> Ending:
+        assert title == f"letters: container {config.container} of 5"
+        started.append(config)
+        receive(ChildReport(report=Report(pipeline=pipeline.name, engine="local", seconds=1.0, read={"words": 7})))
+        return Ending()
+
+    @asynccontextmanager
+    async def starting() -> AsyncIterator[Start]:
+        yield start
+
+    containers = SupervisedContainers(
+        number=5, most_restarts=0, hosts=nullcontext(starting()), metrics=Address("127.0.0.1", 9000)
+    )
+    report = run_containers(pipeline, "", system, Settings(), "end", containers, progress=None, say=said.append)
+    assert said == ["1 container of 5 will be idle: there are no more tasks"]
+    assert report.read == {"words": 35}
+    addresses = [config.metrics and config.metrics.port for config in started]
+    assert (addresses, [config.container for config in started]) == ([*range(9000, 9005)], [*range(5)])
+    assert {(config.containers, config.until, *config.partitions.items()) for config in started} == {
+        (5, "end", ("words", 2))
+    }
+
+
+def test_a_run_that_is_stopped_before_its_hosts_are_there_begins_nothing(folder: Path) -> None:
+    pipeline, system = load_pipeline(str(folder / "letters.py")), open_system(f"log:{folder / 'here'}")
+    system.admin().create("words", 2)
+
+    @contextmanager
+    def stopped() -> Iterator[Starting]:
+        raise Stopped
+        yield
+
+    containers = SupervisedContainers(number=2, hosts=stopped())
+    report = run_containers(pipeline, "", system, Settings(), "end", containers, progress=None, say=print)
+    assert (report.pipeline, report.read) == ("letters", {})

@@ -21,7 +21,7 @@ from faults.small_disks import SmallDisk, small_disk
 from fluvial.dsl import Pipeline, SystemProblem, aggregate, skip, tumbling
 from fluvial.planner import Settings
 from fluvial.planner.planner import plan
-from fluvial.runtime.containers.start import run_containers
+from fluvial.runtime.containers.start import SupervisedContainers, run_containers
 from fluvial.runtime.local.stores.task_stores import store_folders, store_for
 from fluvial.runtime.pipeline_loader import load_pipeline
 from fluvial.runtime.state import RocksStore
@@ -93,7 +93,7 @@ def test_containers_on_a_full_disk_say_so_and_go_on_once_there_is_room(
     settings = Settings(state_dir=str(disk.folder), commit_interval=timedelta(0), cached_entries=100)
     word = target(tmp_path)
     run_containers(
-        load_pipeline(word), word, system, settings, "end", 2, most_restarts=10, metrics=None, progress=None, say=say
+        load_pipeline(word), word, system, settings, "end", SupervisedContainers(number=2), progress=None, say=say
     )
     text = "\n".join(said)
     assert "No space left on device" in text
@@ -342,8 +342,8 @@ def limited(*arguments, **named):
 
 start.supervise = limited
 run_containers(
-    load_pipeline(target), target, open_system(system), Settings(), "end", 2,
-    most_restarts=10, metrics=None, progress=None, say=say,
+    load_pipeline(target), target, open_system(system), Settings(), "end",
+    start.SupervisedContainers(number=2), progress=None, say=say,
 )
 """
 

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,7 +13,7 @@ from fluvial.runtime import Report
 from fluvial.runtime.autosize import Autosize, BusyTimeAutosizer
 from fluvial.runtime.containers import autosizing
 from fluvial.runtime.containers.autosizing import AutosizePace
-from fluvial.runtime.containers.start import run_containers
+from fluvial.runtime.containers.start import SupervisedContainers, run_containers
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.pipeline_loader import load_pipeline
 from fluvial.runtime.process.run_control import RUN_CONTROL, RunControl
@@ -48,12 +47,16 @@ def test_a_run_gets_containers_and_key_buckets_as_it_falls_behind(broker: Broker
     system.admin().create("autosized-in", 1)
     said, control, reports = list[str](), RunControl(), list[Report]()
     asked = Autosize(containers=(1, 2), elasticity=(1, 2), autosizer=BusyTimeAutosizer())
+    containers = SupervisedContainers(number=1, most_restarts=0, autosize=asked)
 
     def run() -> None:
         RUN_CONTROL.set(control)
         settings = Settings(state_dir=str(tmp_path / "state"), guarantee="exactly_once")
-        running = partial(run_containers, load_pipeline(str(target)), str(target), system, settings, "stopped", 1)
-        reports.append(running(most_restarts=0, metrics=None, progress=None, say=said.append, autosize=asked))
+        pipeline = load_pipeline(str(target))
+        made = run_containers(
+            pipeline, str(target), system, settings, "stopped", containers, progress=None, say=said.append
+        )
+        reports.append(made)
 
     producer = Producer({"bootstrap.servers": broker.address, "partitioner": "murmur2_random"})
     sent = 0

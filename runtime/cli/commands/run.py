@@ -19,7 +19,14 @@ from ....planner.settings import Settings
 from ....planner.type_inference import flows, written_flow
 from ...autosize.autosize_options import Autosize
 from ...containers.running_child import Starting
-from ...containers.start import MOST_RESTARTS, check_autosize, on_spark, refuse_on_cluster, run_containers
+from ...containers.start import (
+    MOST_RESTARTS,
+    SupervisedContainers,
+    check_autosize,
+    on_spark,
+    refuse_on_cluster,
+    run_containers,
+)
 from ...files import STANDARD, OutputProblem, ReadOptions, Render, json_of_bytes, json_of_type, open_output, unobeyed
 from ...foreground_run import run
 from ...launch import EngineName, Until, check_containers, check_joining, refuse_impossible
@@ -122,8 +129,14 @@ def _run(
     metrics: Metrics | None,
     hosts: AbstractContextManager[Starting] | None,
 ) -> Report:
-    containers = options.containers or 1
     if options.supervises:
+        containers = SupervisedContainers(
+            number=options.containers or 1,
+            most_restarts=options.most_restarts,
+            hosts=hosts,
+            autosize=options.autosize,
+            metrics=options.metrics,
+        )
         return run_containers(
             pipeline,
             options.target,
@@ -131,12 +144,8 @@ def _run(
             options.settings,
             options.stops,
             containers,
-            most_restarts=options.most_restarts,
-            metrics=options.metrics,
             progress=progress,
             say=say,
-            hosts=hosts,
-            autosize=options.autosize,
         )
     return run(
         pipeline,
