@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, cast
@@ -61,6 +62,21 @@ from .stores.survey import missing_stores
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class ContainerSetup:
+    """What a container is opened with: what it runs and where, what tells it to `stop`, and the `stack` that closes
+    all that it has opened, and ends the `loop`."""
+
+    plan: Plan
+    system: System
+    settings: Settings
+    until: str
+    machine: Machine
+    stop: Callable[[], bool]
+    loop: CallLoop
+    stack: ExitStack
+
+
 def run(
     plan: Plan,
     system: System,
@@ -88,7 +104,8 @@ def run(
         try:
             with interruptions_raised(), ExitStack() as stack:
                 try:
-                    container = _prepare(plan, system, settings, until, progress, id, stop, stack, machine, loop, took)
+                    setup = ContainerSetup(plan, system, settings, until, machine, stop, loop, stack)
+                    container = _prepare(setup, id, progress, took)
                     if container is not None:
                         stop.begin()
                         report = loop.run(container.run())
@@ -163,20 +180,12 @@ def change_elasticity(
 
 
 def _prepare(
-    plan: Plan,
-    system: System,
-    settings: Settings,
-    until: str,
-    progress: OnProgress | None,
-    container_id: ContainerId,
-    stop: Callable[[], bool],
-    stack: ExitStack,
-    machine: Machine,
-    loop: CallLoop,
-    change_seconds: float | None,
+    setup: ContainerSetup, container_id: ContainerId, progress: OnProgress | None, change_seconds: float | None
 ) -> Container | None:
-    """Open a container with all that it needs; `stack` closes it, and ends the loop. `change_seconds` is how long
-    a change of the elasticity took, None without one. Returns None if its part of the run is done."""
+    """Open a container with all that it needs. `change_seconds` is how long a change of the elasticity took, None
+    without one. Returns None if its part of the run is done."""
+    plan, system, settings, until = setup.plan, setup.system, setup.settings, setup.until
+    machine, stack = setup.machine, setup.stack
     # First, so that a plan that is refused has created no stream.
     refuse_impossible(plan, system, settings)
     make_streams(plan, system.admin())
@@ -194,10 +203,8 @@ def _prepare(
     # At once: to restore state may take longer than others wait for a heartbeat.
     if (watch := begin_watch(plan, system, settings, guard, machine)) is not None:
         stack.callback(watch.close)
-    reporter = _reporter(plan, system, progress, guard, machine, inputs, change_seconds)
-    container = _open_container(
-        plan, system, settings, guard, inputs, outputs, reporter, stop, stack, machine, loop, watch
-    )
+    reporter = _reporter(setup, progress, guard, inputs, change_seconds)
+    container = _open_container(setup, guard, inputs, outputs, reporter, watch)
     # Not before: it says that earlier generations are fenced and that the tasks are open.
     guard.announce("running")
     # Last: it freezes all objects that are there, and these last as long as the run.
@@ -206,47 +213,41 @@ def _prepare(
 
 
 def _reporter(
-    plan: Plan,
-    system: System,
+    setup: ContainerSetup,
     progress: OnProgress | None,
     guard: MembershipGuard,
-    machine: Machine,
     inputs: InputStreamMonitor,
     change_seconds: float | None,
 ) -> ProgressReporter:
+    system, machine = setup.system, setup.machine
     return ProgressReporter(
-        plan,
+        setup.plan,
         EndOffsets(system.admin(), threaded=isinstance(system, ProducingSystem)),
         progress,
         container=str(guard.membership.container),
         clock=machine.clock,
-        times=SuspiciousTimes(plan, machine.clock, machine.wall),
+        times=SuspiciousTimes(setup.plan, machine.clock, machine.wall),
         warnings=inputs.warnings,
         elasticity_change_seconds=change_seconds,
     )
 
 
 def _open_container(
-    plan: Plan,
-    system: System,
-    settings: Settings,
+    setup: ContainerSetup,
     guard: MembershipGuard,
     inputs: InputStreamMonitor,
     outputs: RecordProducer | None,
     reporter: ProgressReporter,
-    stop: Callable[[], bool],
-    stack: ExitStack,
-    machine: Machine,
-    loop: CallLoop,
     watch: FailOverWatch | None,
 ) -> Container:
-    """Open the commits, the tasks and the consumer of a container that has joined the run; `stack` closes them."""
-    member, admin = guard.membership, system.admin()
+    """Open the commits, the tasks and the consumer of a container that has joined the run."""
+    plan, system, settings, stack, loop = setup.plan, setup.system, setup.settings, setup.stack, setup.loop
+    member, admin, machine = guard.membership, system.admin(), setup.machine
     commits = open_commits(plan, system, admin, settings, guard, stack, reporter.restoring, outputs)
     shared = _run_context(plan, settings, commits, member, inputs)
     loop.begin()
     stack.callback(loop.end)
-    resources = OpenResources(loop.run, settings.stall_timeout, stopping=stop)
+    resources = OpenResources(loop.run, settings.stall_timeout, stopping=setup.stop)
     follows = member.ends is None and isinstance(system, ProducingSystem)
     guard.catch_up()
     admissions = [admission_of(resources.clients, limit) for limit in limits_of(plan.pipeline.calls)]
@@ -268,7 +269,7 @@ def _open_container(
         commits,
         settings,
         member.ends,
-        stop,
+        setup.stop,
         reporter,
         guard=guard,
         machine=machine,

@@ -140,9 +140,10 @@ class LiveContainers:
         if self.grown:
             self.plan = checked_plan(self.pipeline, self.system, self.settings)
         plan = plan_of_run(self.plan, self.system, id, "stopped", self.machine()) or self.plan
-        container = engine._prepare(
-            plan, self.system, self.settings, "stopped", None, id, lambda: False, stack, self.machine(), loop, None
+        setup = engine.ContainerSetup(
+            plan, self.system, self.settings, "stopped", self.machine(), lambda: False, loop, stack
         )
+        container = engine._prepare(setup, id, None, None)
         assert container is not None
         self.alive[number] = container, stack, loop
         container.start()
