@@ -16,16 +16,16 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def visible_error(error: BaseException) -> str:
-    r"""What an error says, as `visible` shows it. Its class may be the user's, and fail to say anything.
+def error_text(error: BaseException) -> str:
+    """An error as Python shows it: its class, and its message. The class may be the user's, and its `__str__` raise.
 
-    >>> print(visible_error(OSError("\x1b[2Jgone")))
-    \x1b[2Jgone
+    >>> error_text(OSError("gone"))
+    'OSError: gone'
     """
     try:
-        return visible(str(error))
+        return f"{type(error).__name__}: {error}"
     except Exception as raised:
-        return f"(its __str__ raises {type(raised).__name__})"
+        return f"{type(error).__name__}, whose __str__ raises {type(raised).__name__}"
 
 
 def plural(number: int, what: str) -> str:

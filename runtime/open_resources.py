@@ -14,7 +14,7 @@ from ..dsl.operators import Operator
 from ..dsl.origin import Origin
 from ..dsl.pooled_function import PooledFunction
 from ..dsl.resource import Resource, can_call, opens_itself
-from ..dsl.text import visible_error
+from ..dsl.text import error_text, visible
 from ..dsl.validation import explain
 from ..planner.plan import Plan
 from .kernel.calls.cancellation import CLOSE_SECONDS, GRACE_SECONDS, RunWork, as_error, calls_ended
@@ -187,11 +187,11 @@ class OpenResources:
             except _TooLate:
                 _log.warning("%s is not closed in time: it is left behind", client)
             except Exception as error:
-                _log.warning("%s failed in closing: %s: %s", client, type(error).__name__, visible_error(error))
+                _log.warning("%s failed in closing: %s", client, visible(error_text(error)))
 
 
 def _refused(opening: _Opening, error: Exception) -> SystemProblem:
-    wrong = f"{opening.what} cannot be opened: {type(error).__name__}: {error}"
+    wrong = f"{opening.what} cannot be opened: {error_text(error)}"
     expected = "a client that opens in each process that runs the pipeline"
     return SystemProblem(
         explain(wrong, expected, "mend what it connects to, or its factory, and start again", opening.origin)

@@ -13,6 +13,7 @@ from ..dsl import operators as ops
 from ..dsl.errors import FluvialError, NoProgressError, SystemProblem
 from ..dsl.message import Message
 from ..dsl.sink import BEGIN, BatchPart
+from ..dsl.text import error_text
 from ..dsl.validation import explain
 from ..planner.plan import Plan
 from .kernel.calls.cancellation import CLOSE_SECONDS, AbandonedCalls, Expired, RunWork, call_with_timeout
@@ -105,7 +106,7 @@ class ExplainedSink:
         except Exception as error:
             if interruption(error):
                 raise
-            wrong = f"{self.operator.label} cannot be opened: {type(error).__name__}: {error}"
+            wrong = f"{self.operator.label} cannot be opened: {error_text(error)}"
             expected = "an open() that succeeds in each process that runs the pipeline"
             remedy = remedy_for(error) if isinstance(error, OSError) else None
             remedy = remedy or "mend what it opens, or its open(), and start again"
@@ -167,7 +168,7 @@ class ExplainedSink:
         except Exception as error:
             if interruption(error):
                 raise
-            wrong = f"{self.operator.label} failed in {method}(): {type(error).__name__}: {error}"
+            wrong = f"{self.operator.label} failed in {method}(): {error_text(error)}"
             remedy = remedy_for(error) if isinstance(error, OSError) else None
             remedy = remedy or f"mend the place that it writes to, or its {method}(), and start again"
             expected = f"a {method}() that succeeds, or tries again itself"

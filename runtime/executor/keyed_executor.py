@@ -12,6 +12,7 @@ from ...dsl.error_policy import ErrorPolicy, Retry, fail
 from ...dsl.errors import MessageError, UsageError
 from ...dsl.operators import AsyncCall, Order
 from ...dsl.operators.calls import MOST_IN_FLIGHT, TIMEOUT
+from ...dsl.text import error_text
 from ...dsl.validation import explain
 from ...dsl.verb_calls import explained_call
 from ..kernel.calls.async_calls import CallPool
@@ -22,7 +23,7 @@ from ..kernel.calls.threads import CallThreads
 from .key_lines import KeyLines
 from .options import checked_options, grace_seconds
 from .partition_progress import PartitionProgress
-from .submission import Entry, Submission, error_text, named
+from .submission import Entry, Submission, named
 from .thread_calls import call_in_thread
 from .watchers import Watchers
 

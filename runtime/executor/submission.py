@@ -1,6 +1,6 @@
 """A message in a `KeyedExecutor`, as its functions are told of it, and as the executor keeps it."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -11,21 +11,16 @@ T = TypeVar("T")
 
 def named(what: "Submission[Any]") -> str:
     """Which message that is, as errors say it."""
-    where = "" if what.partition is None else f", offset {what.offset} of partition {_text(repr, what.partition)}"
-    return f"key {_text(repr, what.key)}{where}"
+    where = "" if what.partition is None else f", offset {what.offset} of partition {_shown(what.partition)}"
+    return f"key {_shown(what.key)}{where}"
 
 
-def error_text(error: BaseException) -> str:
-    """An error as Python shows it."""
-    return f"{type(error).__name__}: {_text(str, error)}"
-
-
-def _text(show: Callable[[Any], str], of: object) -> str:
-    """A text of what is the user's, whose class may fail to give one."""
+def _shown(value: object) -> str:
+    """A value as Python shows it. Its class may be the user's, and its `__repr__` may raise."""
     try:
-        return show(of)
+        return repr(value)
     except Exception as error:
-        return f"({type(of).__name__}, whose __{show.__name__}__ raises {type(error).__name__})"
+        return f"({type(value).__name__}, whose __repr__ raises {type(error).__name__})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from ...dsl.operators import Operator
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
 from ...dsl.processor import Timer
+from ...dsl.text import error_text
 from ...dsl.validation import explain
 from ..process.interruptions import interruption
 from ..process.resource_limits import exhausted, exhaustion_behind
@@ -185,17 +186,8 @@ def _user_frame(trace: TracebackType | None) -> str | None:
 
 def _named(error: BaseException) -> str:
     """An error as Python shows it: its class and its message, the beginning of a long one."""
-    text = _text_of(error)
+    text = str(error) if isinstance(error, ReturnedValueError) else error_text(error)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters)"
-
-
-def _text_of(error: BaseException) -> str:
-    if isinstance(error, ReturnedValueError):
-        return str(error)
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception as inner:
-        return f"{type(error).__name__}, whose text cannot be shown: its __str__ raises {type(inner).__name__}"
 
 
 def _shown(key: bytes | None) -> str:

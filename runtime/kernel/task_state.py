@@ -6,6 +6,7 @@ from itertools import chain
 
 from ...dsl.errors import FluvialError, PipelineError
 from ...dsl.operators import Operator
+from ...dsl.text import error_text
 from ...dsl.validation import explain
 from .changed_bytes import ChangedBytes
 from .counted_reads import CountedReads
@@ -60,7 +61,7 @@ class TaskState:
 
     def _unencodable(self, id: str, error: Exception) -> PipelineError:
         operator = self._operators[id]
-        wrong = f"the state of {operator.label} cannot be encoded: {type(error).__name__}: {error}"
+        wrong = f"the state of {operator.label} cannot be encoded: {error_text(error)}"
         expected = "values of the type that is declared, and whole numbers of 64 bits at most"
         origin = operator.origin
         return PipelineError(explain(wrong, expected, "correct what add returns, or the type", origin))

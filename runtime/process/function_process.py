@@ -12,6 +12,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
+from ...dsl.text import error_text
 from . import function_child
 from .function_server import END, READY, RESULT, FunctionSetup
 from .user_modules import installed_folders, is_hidden
@@ -64,7 +65,7 @@ class FunctionProcess:
         try:
             result = pickle.loads(answer[1:])
         except Exception as error:
-            wrong = f"what {self._name} returned cannot be unpickled: {type(error).__name__}: {error}"
+            wrong = f"what {self._name} returned cannot be unpickled: {error_text(error)}"
             raise TypeError(wrong) from error
         if answer.startswith(RESULT):
             return result

@@ -30,6 +30,7 @@ from ...dsl.errors import UsageError
 from ...dsl.functions import called_name
 from ...dsl.pooled_function import PooledFunction
 from ...dsl.resource import opened_with
+from ...dsl.text import error_text
 from ...dsl.validation import explain
 from .user_modules import own_paths, prefer_own_modules
 
@@ -110,7 +111,9 @@ def _make_calls(
         connection.send_bytes(_failure(error))
         return
     except BaseException as error:  # such as SystemExit of a script, which must not end the parent
-        connection.send_bytes(_failure(RuntimeError(f"{_text(error)}, raised in its process as that was made ready")))
+        connection.send_bytes(
+            _failure(RuntimeError(f"{error_text(error)}, raised in its process as that was made ready"))
+        )
         return
     connection.send_bytes(READY)
     while (call := calls.get()) != END:
@@ -119,7 +122,7 @@ def _make_calls(
         try:
             _finish(owner.close(), runner)
         except Exception as error:
-            _log.warning("%s failed in closing, in its process: %s", type(owner).__name__, _text(error))
+            _log.warning("%s failed in closing, in its process: %s", type(owner).__name__, error_text(error))
 
 
 def _finish(result: Any, runner: asyncio.Runner) -> None:
@@ -151,7 +154,7 @@ def answer(fn: Callable[..., Any], call: bytes) -> bytes:
         args, named = pickle.loads(call)
     except BaseException as error:
         return _failure(
-            TypeError(f"what {called_name(fn)} is given cannot be unpickled in its process: {_text(error)}")
+            TypeError(f"what {called_name(fn)} is given cannot be unpickled in its process: {error_text(error)}")
         )
     try:
         result = fn(*args, **named)
@@ -162,7 +165,7 @@ def answer(fn: Callable[..., Any], call: bytes) -> bytes:
     try:
         return RESULT + pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
     except BaseException as error:
-        return _failure(TypeError(f"what {called_name(fn)} returned cannot be pickled: {_text(error)}"))
+        return _failure(TypeError(f"what {called_name(fn)} returned cannot be pickled: {error_text(error)}"))
 
 
 def _failure(error: BaseException) -> bytes:
@@ -173,16 +176,9 @@ def _failure(error: BaseException) -> bytes:
             return ERROR + data
         reason = "it comes back as another one"
     except BaseException as raised:
-        reason = _text(raised)
-    text = f"{_text(error)} (the error itself cannot be pickled: {reason})"
+        reason = error_text(raised)
+    text = f"{error_text(error)} (the error itself cannot be pickled: {reason})"
     return ERROR + pickle.dumps(RuntimeError(text), pickle.HIGHEST_PROTOCOL)
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # of the user's `__str__`
-        return type(error).__name__
 
 
 def _function(setup: FunctionSetup) -> Callable[..., Any]:

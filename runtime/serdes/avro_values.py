@@ -17,6 +17,7 @@ from fastavro.schema import parse_schema
 from ...dsl.annotations import TypeForm
 from ...dsl.errors import PipelineError
 from ...dsl.serde import Serde, converter, type_name
+from ...dsl.text import error_text
 from ...dsl.validation import explain
 from .avro_canonical import canonical_text
 from .avro_documents import document_value
@@ -144,7 +145,7 @@ class AvroFormat:
             try:
                 fastavro.schemaless_writer(file, self._schema, self._native(value), strict_allow_default=True)
             except Exception as error:  # fastavro raises errors of many classes
-                raise ValueError(f"the value is none of Avro's {self.name}: {_reason(error)}") from error
+                raise ValueError(f"the value is none of Avro's {self.name}: {error_text(error)}") from error
             return file.getvalue()
 
     def from_json(self, document: Any) -> Any:
@@ -168,7 +169,7 @@ class AvroFormat:
         try:
             *_, parsed = [_parsed(schema.text, known) for schema in (*used, written)]
         except Exception as error:  # fastavro raises errors of many classes
-            raise ValueError(f"the schema that the message names is none of Avro's: {_reason(error)}") from error
+            raise ValueError(f"the schema that the message names is none of Avro's: {error_text(error)}") from error
         return self.decode if parsed == self._schema else partial(self._read, parsed, self._schema)
 
     def _read(self, written: Any, wanted: Any, data: bytes) -> Any:
@@ -176,7 +177,7 @@ class AvroFormat:
             try:
                 value = self._typed(fastavro.schemaless_reader(file, written, wanted))
             except Exception as error:  # fastavro raises errors of many classes
-                raise ValueError(f"the message is none of Avro's {self.name}: {_reason(error)}") from error
+                raise ValueError(f"the message is none of Avro's {self.name}: {error_text(error)}") from error
             if (rest := len(data) - file.tell()) > 0:
                 raise ValueError(f"the message is none of Avro's {self.name}: it goes on for {rest} bytes behind it")
             return value
@@ -184,10 +185,6 @@ class AvroFormat:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _text_of(schema: SchemaSource) -> str:
@@ -235,7 +232,7 @@ def _checked(text: str, named: dict[str, Any]) -> Any:
     try:
         return _parsed(text, named)
     except Exception as error:  # fastavro raises errors of many classes
-        wrong = f"avro: the schema is none: {_reason(error)}"
+        wrong = f"avro: the schema is none: {error_text(error)}"
         remedy = 'write such as {"type": "record", "name": "Click", "fields": [{"name": "url", "type": "string"}]}'
         raise PipelineError(explain(wrong, _EXPECTED, remedy)) from None
 

@@ -12,6 +12,7 @@ from confluent_kafka import schema_registry as client
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 
 from ...dsl.errors import SystemProblem, UsageError
+from ...dsl.text import error_text
 from ...dsl.validation import explain
 from .schemas import Reference, RegisteredSchema, Schema
 
@@ -156,7 +157,7 @@ class Registry:
                     raise
                 why = str(error)
             except Exception as error:  # the client lets through whatever its HTTP library raises
-                why = f"{type(error).__name__}: {error}"
+                why = error_text(error)
             if time.monotonic() + pause > deadline:
                 raise self._out_of_reach(patience, why) from None
             time.sleep(pause)

@@ -5,6 +5,7 @@ from typing import Any
 
 from ...dsl.errors import UsageError
 from ...dsl.serde import Serde, type_name
+from ...dsl.text import error_text
 from ...dsl.validation import explain
 
 
@@ -13,7 +14,7 @@ def encoded(what: str, given: Any, serde_of: Callable[[Any], Serde[Any]], type_:
     try:
         return serde_of(type(given) if type_ is None else type_).encode(given)
     except Exception as error:
-        wrong = f"send: {what}={given!r} cannot be encoded: {type(error).__name__}: {error}"
+        wrong = f"send: {what}={given!r} cannot be encoded: {error_text(error)}"
         if isinstance(type_, type) and not isinstance(given, type_):  # Python's words are of methods of str
             wrong = f"send: {what}={given!r} is of type {type(given).__name__}"
         expected = f"a {what} of type {type_.name if isinstance(type_, Serde) else type_name(type_)}"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.dsl import MessageError, UsageError
-from fluvial.dsl.text import visible, visible_error
+from fluvial.dsl.text import error_text, visible
 
 
 @given(st.text(st.characters(exclude_categories=[])))
@@ -37,5 +37,5 @@ class MuteError(Exception):
 
 
 def test_an_error_that_fails_to_say_anything_is_shown_all_the_same() -> None:
-    assert visible_error(MuteError()) == "(its __str__ raises LookupError)"
-    assert visible_error(OSError("\x1b[2Jgone")) == "\\x1b[2Jgone"
+    assert error_text(MuteError()) == "MuteError, whose __str__ raises LookupError"
+    assert visible(error_text(OSError("\x1b[2Jgone"))) == "OSError: \\x1b[2Jgone"

@@ -13,6 +13,7 @@ from pathlib import Path
 from ....dsl import operators as ops
 from ....dsl.errors import FluvialError, UsageError
 from ....dsl.pipeline import Pipeline
+from ....dsl.text import error_text
 from ....dsl.validation import explain
 from ....planner.planner import plan
 from ....planner.settings import Settings
@@ -311,7 +312,7 @@ def _write(system: System, stream: str, before: list[int], path: str, pipeline: 
 
 
 def _undecodable(stream: str, partition: int, offset: int, error: Exception) -> OutputProblem:
-    wrong = f"a value cannot be shown: {type(error).__name__}: {error}"
+    wrong = f"a value cannot be shown: {error_text(error)}"
     remedy = f"correct the value's Serde, or see the bytes: fluvial consume {stream} --format base64"
     at = f"stream {stream}, partition {partition}, offset {offset}"
     return OutputProblem(explain(wrong, "values that their type or Serde decodes", remedy, at))

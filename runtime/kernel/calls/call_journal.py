@@ -11,7 +11,7 @@ import msgspec
 
 from ....dsl.errors import SystemProblem
 from ....dsl.serde import Serde
-from ....dsl.text import visible_error
+from ....dsl.text import error_text, visible
 from ....dsl.validation import explain
 from .call import Call
 from .in_flight import InFlightMessage
@@ -148,7 +148,7 @@ class CallJournal:
         try:
             data = _encode_unsorted([None if one is None else self._serde.encode(one) for one in call.results])
         except Exception as error:
-            wrong = f"{self._label}: a result cannot be kept in the journal: {type(error).__name__}: {error}"
+            wrong = f"{self._label}: a result cannot be kept in the journal: {error_text(error)}"
             expected, remedy = f"results of {self._serde.name}", "return these, or pass result= with their type"
             call.results, call.error = [], ValueError(explain(wrong, expected, remedy, self._origin))
             return
@@ -157,7 +157,7 @@ class CallJournal:
     def _warn(self, text: str, error: Exception) -> None:
         if text not in self._warned:
             self._warned.add(text)
-            _log.warning(text, self._label, visible_error(error))
+            _log.warning(text, self._label, visible(error_text(error)))
 
 
 class JournalledQueues(OrderedQueues):

@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 from ....dsl.error_policy import GRACE_MS, Retry
 from ....dsl.errors import MessageError, UsageError
+from ....dsl.text import error_text
 from ....dsl.validation import explain
 from ....planner.descriptions import duration
 from ...process.event_loops import LoopMaker
@@ -43,7 +44,7 @@ def as_error(raised: BaseException) -> Exception:
     error: Exception = (
         CancelledError(f"what the function waited for was cancelled{f': {raised}' if str(raised) else ''}")
         if cancelled
-        else RuntimeError(f"{type(raised).__name__}: {raised}")
+        else RuntimeError(error_text(raised))
     )
     return error.with_traceback(raised.__traceback__)
 

@@ -6,7 +6,7 @@ import math
 from collections import deque
 
 from ....dsl.breaker import Breaker
-from ....dsl.text import visible_error
+from ....dsl.text import error_text, visible
 from ....planner.descriptions import duration
 from .cancellation import is_one_of
 
@@ -88,9 +88,9 @@ class Circuit:
         assert self._loop is not None  # a call has passed in it
         self._open_until = self._loop.time() + self.breaker.rest_ms / 1000
         self.openings += 1
-        text = "breaker %r: calls rest for %s after %d failures in a row, the last of them %s: %s"
+        text = "breaker %r: calls rest for %s after %d failures in a row, the last of them %s"
         rest = duration(self.breaker.rest_ms)
-        _log.warning(text, self.name, rest, self._failures, type(error).__name__, visible_error(error))
+        _log.warning(text, self.name, rest, self._failures, visible(error_text(error)))
         self._set_timer()
 
     def _set_timer(self) -> None:

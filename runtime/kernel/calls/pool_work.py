@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 from ....dsl.pooled_function import PooledFunction
+from ....dsl.text import error_text
 from ...process.function_process import FunctionProcess
 from ...process.function_server import refuse_while_loading
 from .call_keys import offer_keys, present_keys
@@ -239,7 +240,7 @@ class ProcessJob:
         try:
             data = pickle.dumps(self._arguments, pickle.HIGHEST_PROTOCOL)
         except Exception as error:
-            wrong = f"what {self._work.name} is given cannot be pickled: {type(error).__name__}: {error}"
+            wrong = f"what {self._work.name} is given cannot be pickled: {error_text(error)}"
             raise TypeError(wrong) from error
         process = self._work.take()
         with self._guard:

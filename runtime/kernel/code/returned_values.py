@@ -14,6 +14,8 @@ from types import (
 )
 from typing import Any
 
+from ....dsl.text import error_text
+
 FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, MethodDescriptorType, WrapperDescriptorType, partial, type)
 ITERATORS = (Iterator, AsyncIterator)
 _ALWAYS_TRUE = (*FUNCTIONS, Awaitable, NotImplementedType, EllipsisType)
@@ -60,7 +62,7 @@ class UnencodableValue(ReturnedValueError):
     """A late message has a value that the stream of `late_to=` cannot hold."""
 
     def __init__(self, value: Any, stream: str, serde: str, error: Exception) -> None:
-        super().__init__(f"{type(error).__name__}: {error}")
+        super().__init__(error_text(error))
         self.value, self.stream, self.serde = value, stream, serde
 
 

@@ -11,6 +11,7 @@ from ....dsl.message import Headers
 from ....dsl.operators import Operator
 from ....dsl.serde import key_serde
 from ....dsl.stream_task import Envelope, TaskContext
+from ....dsl.text import error_text
 from ....dsl.validation import explain
 from ....planner.task_assignment import TaskId
 from ...process.interruptions import INTERRUPTIONS
@@ -49,7 +50,7 @@ def _make_task(environment: StageEnvironment, operator: ops.Task, emit: Callable
     except INTERRUPTIONS:
         raise
     except BaseException as error:
-        wrong = f"{operator.label}: init failed: {type(error).__name__}: {error}"
+        wrong = f"{operator.label}: init failed: {error_text(error)}"
         raise MessageError(explain(wrong, "an init that returns", "correct it", operator.origin)) from error
     if operator.window is not None:
         environment.watermarks.clock_users.attach(operator.id, made.due, made.fire_by_clock)

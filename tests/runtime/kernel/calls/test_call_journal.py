@@ -195,7 +195,7 @@ def test_kept_results_of_another_type_are_called_for_again(caplog: pytest.LogCap
     assert not now.answered(call(message(1)))
     assert not now.answered(call(message(2)))
     (told,) = [text for text in caplog.messages if "kept results are not of numbers any more" in text]
-    assert told.endswith("made again: \\x1b[2Jgone")
+    assert told.endswith("made again: ValueError: \\x1b[2Jgone")
 
 
 def test_a_serde_that_cannot_reach_its_registry_ends_the_run() -> None:

@@ -88,7 +88,7 @@ class WordlessError(Exception):
     ("error", "told"),
     [
         (OSError("\x1b[2Jgone"), "OSError: \\x1b[2Jgone"),
-        (WordlessError(), "WordlessError: (its __str__ raises LookupError)"),
+        (WordlessError(), "WordlessError, whose __str__ raises LookupError"),
     ],
 )
 def test_what_makes_calls_rest_is_told_and_no_terminal_obeys_it(
