@@ -179,22 +179,26 @@ def checked_plan(
 
     Raises PlanError for a source whose stream does not exist, or has grown by what tasks with state cannot follow."""
     existing = system.admin().streams()
-    planned = _planned(pipeline, engine, system, existing, settings, partitions)
+    planned = engine_plan(pipeline, engine, system, existing, settings, partitions)
     _check_sources(planned, existing, system)
     return planned
 
 
-def _planned(
+def engine_plan(
     pipeline: Pipeline,
     engine: str,
-    system: System,
+    system: System | None,
     existing: Mapping[str, int],
     settings: Settings,
     partitions: Mapping[str, int] | None = None,
+    *,
+    refuses: bool = True,
 ) -> Plan:
-    """The plan on a system whose streams have these partition counts, for an engine."""
+    """The plan for an engine on a system whose streams have these partition counts, of which a run has begun with
+    `partitions`. Raises PlanError for a source that has grown by what tasks with state cannot follow, if it `refuses`
+    that."""
     if engine == "local" and isinstance(system, ProducingSystem):
-        return plan_with_growth(pipeline, system, existing, settings, partitions)
+        return plan_with_growth(pipeline, system, existing, settings, partitions, refuses=refuses)
     # Streams of other systems never grow, and Spark continues with no other number of partitions.
     reads = {name: number for name, number in (partitions or {}).items() if name in existing}
     return plan_on(pipeline, {**existing, **reads}, settings)
@@ -220,7 +224,7 @@ def refuse_impossible(
     `fed` are the streams that the caller is about to write, each with the partitions it will have if it is new."""
     existing = system.admin().streams()
     existing = {stream: number or 1 for stream, number in fed.items()} | existing
-    planned = _planned(pipeline, engine, system, existing, settings)
+    planned = engine_plan(pipeline, engine, system, existing, settings)
     _check_sources(planned, existing, system)
     _engine(engine).refuse_impossible(planned, system, settings)
 

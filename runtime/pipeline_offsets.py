@@ -11,12 +11,11 @@ from ..dsl.validation import explain, flag, require
 from ..dsl.verb_calls import explained_call
 from ..planner.plan import Plan
 from ..planner.settings import Settings
-from .launch import EngineName
+from .launch import EngineName, engine_plan
 from .local.checkpoints.border_compatibility import holds_unread_messages
 from .local.checkpoints.checkpoint import Checkpoints, checkpoints_in
 from .local.checkpoints.migration import read_before
 from .local.coordination.exclusion import begin_anew
-from .local.grown_plan import plan_with_growth
 from .local.input_offsets import (
     InputOffset,
     OffsetChange,
@@ -239,7 +238,7 @@ def _opened(
         raise UnsupportedError(explain(wrong, "the local engine", remedy))
     require(engine == "local", UsageError, f"engine={engine!r}", '"local" or "spark"')
     streams, settings = existing_system(system), Settings() if settings is None else settings
-    plan = plan_with_growth(pipeline, streams, streams.admin().streams(), settings)
+    plan = engine_plan(pipeline, engine, streams, streams.admin().streams(), settings)
     refuse_without_checkpoints(plan, streams, settings)
     return plan, streams, settings
 

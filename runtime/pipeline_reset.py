@@ -13,9 +13,8 @@ from ..dsl.verb_calls import explained_call
 from ..planner.plan import Plan
 from ..planner.planner import plan_on
 from ..planner.settings import Settings
-from .launch import EngineName
+from .launch import EngineName, engine_plan
 from .local.coordination.exclusion import begin_anew
-from .local.grown_plan import plan_with_growth
 from .preflight.requirements import check_requirements
 from .reset_step import ResetStep
 from .systems import LogSystem, open_system
@@ -73,19 +72,13 @@ def reset(
     settings = Settings() if settings is None else settings
     check_requirements(engine)
     existing = streams.admin().streams()
-    planned = _planned(pipeline, engine, streams, existing, settings)
+    # What cannot go on with the partitions that there are may be reset all the same.
+    planned = engine_plan(pipeline, engine, streams, existing, settings, refuses=False)
     steps_of = _steps(engine, inputs, keep_offsets, dry_run) if to is None else _starting(engine, to, existing, dry_run)
     with steps_of(planned, streams, settings, states) as steps:
         if steps and not dry_run:
             _remove(steps, planned, engine, streams)
         return steps
-
-
-def _planned(pipeline: Pipeline, engine: str, system: System, existing: Mapping[str, int], settings: Settings) -> Plan:
-    if engine == "local":
-        # What cannot go on with the partitions that there are may be reset all the same.
-        return plan_with_growth(pipeline, system, existing, settings, reads={})
-    return plan_on(pipeline, existing, settings)
 
 
 def _remove(steps: Sequence[ResetStep], plan: Plan, engine: str, system: System) -> None:

@@ -21,13 +21,19 @@ _Counts = Mapping[str, int]
 
 
 def plan_with_growth(
-    pipeline: Pipeline, system: System, existing: _Counts, settings: Settings, reads: _Counts | None = None
+    pipeline: Pipeline,
+    system: ProducingSystem,
+    existing: _Counts,
+    settings: Settings,
+    reads: _Counts | None = None,
+    *,
+    refuses: bool = True,
 ) -> Plan:
     """The plan of a pipeline on a system whose `existing` streams have these partition counts.
 
     `reads` are the counts that the run has begun with, by source. Raises PlanError for one that has grown by what tasks
-    with state cannot follow. On other systems nothing grows."""
-    if not (isinstance(system, ProducingSystem) and isinstance(pipeline, Pipeline)):
+    with state cannot follow; or unless it `refuses` that, plans the partitions that its tasks have read."""
+    if not isinstance(pipeline, Pipeline):
         return plan_on(pipeline, existing, settings)
     stored = checkpoints_in(system, pipeline.name)
     began = dict(_began_with(pipeline, system, existing, stored, settings))
@@ -37,9 +43,11 @@ def plan_with_growth(
     counts = {}
     for stream, spread in began.items():
         known = min(_read_by_tasks(stream, spread, stored), existing[stream])
-        counts[stream] = existing[stream]
-        if not fits(grown(plan, {stream: known}), stream, existing[stream]):
-            raise unfit_growth(grown(plan, {stream: known}), stream, known, existing[stream])
+        before = grown(plan, {stream: known})
+        fit = fits(before, stream, existing[stream])
+        if refuses and not fit:
+            raise unfit_growth(before, stream, known, existing[stream])
+        counts[stream] = existing[stream] if fit else known
     return grown(plan, counts)
 
 

@@ -15,17 +15,15 @@ from ....dsl.text import plural
 from ....planner.ends_of_input import DEPENDS, end_dependences
 from ....planner.journals import journals_of
 from ....planner.plan import Plan
-from ....planner.planner import plan_on
 from ....planner.settings import Settings
 from ....planner.stream_names import checkpoints
 from ....planner.type_inference import flows, written_flow
 from ....planner.validation import written_by
-from ...launch import EngineName
+from ...launch import EngineName, engine_plan
 from ...local.checkpoints.border_compatibility import refuse_changed_borders
 from ...local.checkpoints.checkpoint import checkpoints_in
 from ...local.checkpoints.migration import kept_states, refuse_other_grouping, refuse_recreated
 from ...local.checkpoints.rescaled import changed_stages, plan_before
-from ...local.grown_plan import plan_with_growth
 from ...local.stores.survey import missing_stores
 from ...preflight.open_clients import open_clients
 from ...preflight.other_engine import other_engine_warning
@@ -74,10 +72,7 @@ def check(
         streams = None
         yield Finding(f"system: {error}", OUT_OF_REACH)
     try:
-        if engine == "local" and streams is not None:
-            plan = plan_with_growth(pipeline, streams, existing, settings)
-        else:
-            plan = plan_on(pipeline, existing, settings)
+        plan = engine_plan(pipeline, engine, streams, existing, settings)
     except FluvialError as error:
         yield Finding(f"plan: {error}", error.exit_code)
         return

@@ -15,13 +15,12 @@ from ....planner.drawing import Format, View, draw
 from ....planner.drawing.views import tasks_text
 from ....planner.ends_of_input import DEPENDS, EndDependence, end_dependences
 from ....planner.plan import Plan, PlannedStage
-from ....planner.planner import plan_on
 from ....planner.settings import Settings
 from ....planner.shown_operators import in_sight
 from ....planner.task_assignment import tasks_in
 from ...data_frames.plan_columns import plan_columns
 from ...files import STANDARD, open_output
-from ...local.grown_plan import plan_with_growth
+from ...launch import engine_plan
 from ...preflight.unsupported import caveats, limitations
 from ...systems import System
 from ..option_values import wrong_option
@@ -44,10 +43,8 @@ def planned(
 ) -> Plan:
     """The plan for the partition counts of a system's streams; `partitions` overrides them."""
     existing = {} if system is None else system.admin().streams()
-    if system is None:
-        plan = plan_on(pipeline, partitions, settings)
-    else:  # with the tasks that a pipeline has, where its topics have grown
-        plan = plan_with_growth(pipeline, system, {**existing, **partitions}, settings or Settings())
+    # With the tasks that a pipeline has, where its topics have grown.
+    plan = engine_plan(pipeline, "local", system, {**existing, **partitions}, settings or Settings())
     known = [stream.name for stream in plan.streams]
     for name, count in partitions.items():
         if name not in known:

@@ -52,7 +52,10 @@ def no_containers(
 
 def begin_anew(pipeline: str, system: System, machine: Machine = THIS_MACHINE) -> None:
     """Let the last run of a pipeline be over, before its checkpoints change within `no_containers`: else containers
-    that have done their part of it would end at once when they are started again. To fence containers does it too."""
+    that have done their part of it would end at once when they are started again. To fence containers does it too.
+
+    `no_containers` does not do it by itself, since nothing changes in a dry run, nor where what is asked for is refused
+    within it: there the last run goes on being the last one."""
     if isinstance(system, ProducingSystem) or system.admin().partitions(coordinator(pipeline)) is None:
         return
     coordinator_stream = Coordinator(system, pipeline, machine)

@@ -12,6 +12,7 @@ from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.checkpoints.checkpoint import decode
 from fluvial.runtime.local.coordination.membership import begin_run
 from fluvial.runtime.local.grown_plan import plan_with_growth
+from fluvial.runtime.pipeline_reset import reset
 from generators.counters import Counter
 
 
@@ -60,6 +61,15 @@ def test_what_is_no_multiple_is_refused_where_there_is_state_and_read_where_ther
     system = ran(copying())
     system.grow("in", 5)
     assert shape(checked_plan(copying(), system, Settings())) == (2, 5)
+
+
+def test_what_is_refused_may_be_reset_as_the_error_says() -> None:
+    system = ran(numbering())
+    system.grow("in", 5)
+    with stores_of(system):
+        assert {step.kind for step in reset(numbering(), system=system)} >= {"checkpoint"}
+        assert shape(checked_plan(numbering(), system, Settings())) == (5, 5)
+        run(numbering(), system=system, until="end")
 
 
 def test_a_container_that_is_started_again_is_refused_as_a_new_run_is() -> None:
