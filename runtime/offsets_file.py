@@ -10,6 +10,8 @@ from ..dsl.validation import explain
 from .process.data_files import open_named
 from .systems.contract import StreamPartition
 
+# To be raised where an older version would take the file for something else: it refuses a number that it does not know,
+# and offsets that are misread would skip messages.
 FILE_VERSION = 1
 
 

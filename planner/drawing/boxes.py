@@ -44,6 +44,7 @@ STAGE = Font(12, 20, bold=True)
 _WIDEST = 260.0
 # A stage is wider than a node, and so may its title be.
 _WIDEST_TITLE = 340.0
+# With less the text of a label touches the frame; with more, stages of many nodes grow too wide for a page.
 _SIDE = 14.0
 # Half circles take their width from within the box, where text must not stand.
 _ROUND = 20.0

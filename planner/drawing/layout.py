@@ -11,6 +11,7 @@ from .scene import Drawing, Edge, Group
 
 # The border of a stage is drawn on the outer side of this, so links and boxes keep clear of it.
 _PAD = 14.0
+# At the very edge of the image lines would lose half of their width.
 _MARGIN = 16.0
 # As wide as the slot of a link in a row: a port is where one link passes the border of a stage.
 _PORT = 12.0

@@ -7,6 +7,7 @@ import sys
 from ..process.early_stop import end_at_sigterm
 from ..process.gc_tuning import keep_imports
 
+# As shells number a program that a signal has ended.
 INTERRUPTED = 128 + signal.SIGINT
 UNFINISHED = 128 + signal.SIGTERM
 

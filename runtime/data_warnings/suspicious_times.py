@@ -19,6 +19,7 @@ FIRST_LIKELY = 315_532_800_000
 """1980 in ms since epoch. A timestamp in seconds, taken for ms, lies in 1970."""
 # Microseconds taken for ms lie far beyond, and dates that are planned, such as of bookings, mostly within.
 YEAR_MS = 365 * 86_400_000
+# In seconds. Shorter spans would warn of bursts that nobody can do anything about.
 MINUTE = 60.0
 MOST_LATE = 0.1
 """A larger share of late messages at an operator, within a minute, is seldom intended."""

@@ -30,8 +30,12 @@ from .watchers import Watchers
 T = TypeVar("T")
 R = TypeVar("R")
 
+# Enough that a call which ends always finds the next one waiting, and few enough that what a crash repeats, and what
+# memory holds, stays small.
 MOST_WAITING = 1000
+# A tenth of those that wait, so that no single key takes the room of the others.
 MOST_PER_KEY = 100
+# Each is a mark in memory, and a message that a crash repeats. With fewer, one slow call would soon stop its partition.
 MOST_AHEAD = 10_000
 REVOKE_GRACE = timedelta(seconds=10)
 

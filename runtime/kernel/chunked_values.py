@@ -36,6 +36,7 @@ _SIZE = Layout(">Q")
 _ENTRY = Layout(">QQ")
 """The size of a value, and the start of its hot stretch; 0 for none."""
 _KEY_SIZE = Layout(">I")
+# What stands before the first chunk. Stored values depend on it: to change it is a change of format.
 _FIRST = len(MARK) + _ENTRY.size
 _DIGEST = 16
 """The bytes of a digest."""

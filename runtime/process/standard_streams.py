@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+# By number, since `sys.stderr` may be closed, or replaced, when this process has its last words.
 STDERR = 2
 
 MOST_BYTES = 1 << 20

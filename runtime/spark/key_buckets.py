@@ -21,6 +21,7 @@ MOST = 4096
 """The largest number of buckets."""
 _SEED = 42
 """With which Spark hashes the columns of a shuffle."""
+# Java's int has 32 bits and wraps around, which Python's does not by itself.
 _WORD = 0xFFFFFFFF
 
 

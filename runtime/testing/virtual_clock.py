@@ -16,6 +16,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
+# Its multiples lie further apart, modulo 1, than those of any other number: each draw falls into the widest gap.
 _GOLDEN_RATIO = 0.6180339887498949
 
 

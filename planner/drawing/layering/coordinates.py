@@ -12,6 +12,7 @@ from .rows import Rows
 _SWEEPS = 17
 # Links that run side by side may be closer to each other than boxes, which have borders and texts.
 _SPACE = 22.0
+# With less, parallel links read as one thick line.
 _TIGHT = 10.0
 
 # A bend in the middle of a long link disturbs more than one at its end.

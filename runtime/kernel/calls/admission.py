@@ -59,6 +59,7 @@ class Admission:
         self.on_exhausted: Callable[[str], None] | None = None
         """Is given a text once, when the budget of all processes is exhausted."""
         self._spent_by_all = 0.0
+        # Without a function of cost each call costs 1, so the first ones need not be made one by one to learn it.
         self._dearest = None if limit.cost is not None else 1.0
         self._mean_tokens = 1.0
         self._parts = 1
@@ -110,6 +111,8 @@ class Admission:
             self._loop, self._timer, self._in_flight = loop, None, 0
             self._waiting.clear()
         tokens, now = self._tokens_of(value), loop.time()
+        # Not in front of those that wait, even where its tokens would fit: a large call would wait for ever behind
+        # small ones.
         if not self._waiting and self._wait(now, tokens) <= 0:
             return self._take(now, tokens)
         self._tell_if_exhausted()
@@ -117,6 +120,7 @@ class Admission:
             raise self._no_budget()
         ready: asyncio.Future[Ticket] = loop.create_future()
         self._waiting.append((tokens, now, ready))
+        # It may be the first of the line, which alone has a timer.
         self.pump()
         try:
             return await ready
@@ -153,6 +157,7 @@ class Admission:
         with self.lock:
             for name, meter in self.meters.items():
                 meter.settle(ticket.at, ticket.at, -taken[name])
+        # Counted in `_take`: else figures would show a call that was never made.
         self.begun -= 1
         self._in_flight = max(0, self._in_flight - 1)
         self.pump()

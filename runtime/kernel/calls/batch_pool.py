@@ -42,8 +42,10 @@ class BatchPool:
         self.most_in_flight = call.max_in_flight
         self._size, self._delay = batch.size, batch.delay_ms / 1000
         self._name = called_name(call.fn)
+        # Batches keep no order among themselves: the queues in front of them put the messages in order.
         alone = replace(call, fn=_answers(call.fn), batch=None, order="none")
         self._calls = CallPool(operator, alone, self._ended, sleep, gate, door)
+        # A key may fill a batch by itself: with less it would wait for company that it keeps out.
         share = max(batch.size, share_of(call.max_in_flight))
         self._queues = queues_for(call.order, share, self._wait, deliver, journal)
         self.submit: Callable[[Call], None] = self._queues.submit
@@ -116,6 +118,7 @@ class BatchPool:
             size = min(len(waiting), self._size)
             if not (hurry or size == self._size or waiting[0].deadline <= loop.time() + _NEARLY):
                 break
+            # The timer is not set: `_ended` comes back here, and there is no room before that.
             if self.in_flight + size > self.most_in_flight:
                 return
             calls = [waiting.popleft() for _ in range(size)]
@@ -129,6 +132,7 @@ class BatchPool:
         calls: list[Call] = batch.item
         error = batch.take_error() if batch.error is not None else None
         results = self._checked(batch.results, len(calls)) if error is None else [error] * len(calls)
+        # Before results are delivered: what is delivered may submit messages, which are to find the room.
         self.in_flight -= len(calls)
         for call, result in zip(calls, results, strict=True):
             if isinstance(result, BaseException):

@@ -19,6 +19,7 @@ from .message_origin import RecordOrigin, origin_of
 from .ordered_queues import OrderedQueues
 
 _log = logging.getLogger(__name__)
+# Deterministic: the name of a call has to come out the same in the process that makes the call again.
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _encode_unsorted = msgspec.msgpack.Encoder().encode
 _decode_results = msgspec.msgpack.Decoder(list[bytes | None]).decode
@@ -83,6 +84,7 @@ def call_names(
 
 _decode_message = msgspec.msgpack.Decoder(MessageName).decode
 _decode_pane = msgspec.msgpack.Decoder(PaneName).decode
+# The two kinds of names have different lengths, by which they are told apart.
 _PANE = bytes([0x90 + len(PaneName._fields)])  # how an array of so many begins
 
 
@@ -185,6 +187,7 @@ class JournalledQueues(OrderedQueues):
 
     def clear(self) -> None:
         """Forget the calls that are parked, and those that were answered and not delivered."""
+        # An answer that waits for the next turn of the loop would otherwise be delivered to a task that is closed.
         self._closed = True
         super().clear()
 

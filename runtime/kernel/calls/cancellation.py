@@ -25,6 +25,7 @@ RunWork = Callable[[Coroutine[Any, Any, Any]], Any]
 """Runs a coroutine to its end in the event loop of users' functions, and returns its result."""
 
 GRACE_SECONDS = GRACE_MS / 1000
+# Of a run that ends by itself. One that was asked to stop has less, STOPPING_SECONDS: it must have ended soon.
 CLOSE_SECONDS = 10.0
 """How long the clients of a process may take to close, all together, and each sink."""
 # A run with calls in threads ends up to so much later than the last of them.

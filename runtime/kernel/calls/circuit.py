@@ -65,15 +65,18 @@ class Circuit:
 
     def leave(self, error: BaseException | None, *, tried: bool, given_up: bool = False) -> None:
         """A call that has passed has ended. One that was `given_up` before its end says nothing about the service."""
+        # First: whatever comes of this call, another one may try, or all would wait for one that has ended.
         if tried:
             self._tries = False
         if given_up:
             self._wake()
         elif error is None or not is_one_of(error, self.breaker.on):
+            # Also for a call that began before the circuit opened: the service answers, whoever has asked.
             self._failures, self._open_until = 0, -math.inf
             self._wake()
         else:
             self._failures += 1
+            # Not while it is open: calls that began before the rest fail late, and must not prolong it one by one.
             if tried or (not self.open and self._failures >= self.breaker.failures):
                 self._begin_rest(error)
 
@@ -81,6 +84,8 @@ class Circuit:
         """How many more calls may be submitted where so many are `expected`: none during a rest, then one to try."""
         if not self.open:
             return 1 << 30
+        # Without a loop no call waits for a timer, so the rest of an earlier run counts as over: one call is to find
+        # out.
         over = self._loop is None or self._loop.is_closed() or self._loop.time() >= self._open_until
         return max(0, 1 - expected) if over and not self._tries else 0
 

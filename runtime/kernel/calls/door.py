@@ -57,6 +57,7 @@ class Door:
         except Exception as error:
             return error
         finally:
+            # A door that was closed meanwhile has counted all of them as arrived already.
             if self._expected:
                 self._arrived(1)
         if self._concurrency is not None:
@@ -125,10 +126,12 @@ class Door:
     def close(self) -> None:
         """Let no more calls begin. Those in flight are cancelled: they have cost nothing, and say nothing about the
         service."""
+        # Others may share the limit: what this pool expected would keep room from them for good.
         self._arrived(self._expected)
         if self._concurrency is not None:
             self._concurrency.close()
             self._began.clear()
+        # Emptied first: to leave a limit lets other calls begin, and a call that is cancelled leaves once more.
         inside, self._inside = self._inside, {}
         for call, (ticket, tried) in inside.items():
             if self._circuit is not None:

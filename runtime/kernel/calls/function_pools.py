@@ -13,8 +13,10 @@ from .permits import CallPermits
 from .pool_work import PoolWork, ProcessWork, ThreadWork
 from .threads import CallThreads
 
+# A thread cannot be ended, and a call that was given up has no result that counts: to wait longer gains nothing.
 CLOSE_SECONDS = 1.0
 """How long the end of a pool waits for calls in flight."""
+# A thread tells no event loop that it ends; to look more often would take the time that its last calls need.
 REST_SECONDS = 0.002
 """Pause between two looks at whether these have ended."""
 
@@ -65,6 +67,7 @@ class FunctionPool:
         if self._opening is None or (self._opening.done() and self._opening.exception()):
             self._opening = asyncio.ensure_future(self._prepared())
             self._opening.add_done_callback(_retrieve)
+        # Others may wait for the same opening: one caller that is cancelled must not end it for them.
         await asyncio.shield(self._opening)
 
     async def _prepared(self) -> None:
@@ -77,6 +80,8 @@ class FunctionPool:
     async def call(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Make a call, and return its result. If this is cancelled, a process that makes the call is ended; a thread
         runs on, and keeps its permit until it returns."""
+        # The door has taken the permit already, before the timeout began: to enter again would wait for one that
+        # this call itself holds.
         if self.kept:
             self.kept -= 1
         else:
@@ -87,6 +92,8 @@ class FunctionPool:
             with suppress(RuntimeError):  # the loop is closed: nobody waits for a permit
                 loop.call_soon_threadsafe(self.permits.leave)
 
+        # Not the future of the thread: that is done only once the thread is free again, which for a process is after it
+        # was replaced.
         outcome: Future[Any] = Future()
         try:
             if self._opening is None or not self._opening.done():
@@ -205,6 +212,7 @@ class LoopPools:
             return
         pool.users -= 1
         if pool.users <= 0:
+            # Before it ends, which takes a moment: whoever opens the function meanwhile must not get this pool.
             del self._pools[pooled]
             await pool.end()
 

@@ -62,6 +62,8 @@ class HedgedCalls:
         running = set(tasks)
         while running:
             _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            # In the order in which they began: of two results that are there at once the first call's counts, as
+            # without hedging.
             for task in tasks:
                 if task.done() and not task.cancelled() and task.exception() is None:
                     return task.result()

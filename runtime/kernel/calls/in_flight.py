@@ -57,6 +57,8 @@ class Line(deque[InFlightMessage]):
     """The messages in flight with an effect on one target, in the order they came."""
 
 
+# Taking them out costs a pass over the queue: with fewer it would be made too often, with more memory would be held for
+# nothing.
 MOST_DONE = 1000
 """So many messages that have landed may stay in a queue, and as many as are in flight."""
 
@@ -204,6 +206,7 @@ class InFlightTracker:
 
     def _line_up(self, message: InFlightMessage) -> None:
         targets, lines = set(map(_target, message.effects)).union(message.ordered), self._lines
+        # Most messages are alone with their targets and have ended by now: they need no line.
         if message.pending or not lines.keys().isdisjoint(targets):
             message.lines = tuple((target, lines.setdefault(target, Line())) for target in targets)
             for _, line in message.lines:
@@ -232,6 +235,8 @@ class InFlightTracker:
 
     def close(self, message: InFlightMessage) -> None:
         """The last branch of a message has ended: release its effects, once it is first in its lines."""
+        # A message that is first in one line and not in another waits too: lines have one order, so no two wait for
+        # each other.
         if message.lines and not _is_first(message):
             self.waiting += 1
         elif not (self.paused[0] and self._waits(message)):
@@ -285,6 +290,7 @@ class InFlightTracker:
                 self._effects.drop_fired()
                 self._fail(message, error, operator)
                 return
+        # Last: what operators emit goes on to others at once, and could not be taken back.
         self._effects.emit_fired()
 
 

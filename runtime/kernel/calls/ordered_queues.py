@@ -39,6 +39,8 @@ class OrderedQueues:
             calls = self._queues.get(queue)
             if calls is None:
                 calls = self._queues[queue] = deque()
+            # Where others of its key are parked it waits behind them, even if there is room by now: else it would
+            # overtake.
             elif len(calls) >= self._share or queue in self._waiting:
                 self._park(queue, call)
                 return
@@ -58,8 +60,10 @@ class OrderedQueues:
         while calls and calls[0].done:
             self.outstanding -= 1
             self._deliver(calls.popleft())
+        # Only now, when those that have ended are gone: before, they would count against the share.
         if queue in self._waiting:
             self._begin_parked(queue, self._share)
+        # Keys come and go without end: an empty queue for each that ever came would fill the memory.
         if not calls:
             del self._queues[queue]
 
@@ -103,6 +107,7 @@ def share_of(max_in_flight: int) -> int:
     return -(-max_in_flight // 2)
 
 
+# More calls than there can be: a number, so that the comparison for each call needs no case of its own.
 _NO_SHARE = 1 << 62
 
 

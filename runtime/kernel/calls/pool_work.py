@@ -16,6 +16,7 @@ from ...process.function_server import refuse_while_loading
 from .call_keys import offer_keys, present_keys
 from .threads import settle
 
+# One more try would rarely help where two have failed, and each costs the time of an import of the user's modules.
 STARTS = 3
 """How often a process is started that dies before it is ready, as where memory is short for a moment."""
 
@@ -127,6 +128,8 @@ class ProcessWork:
         """An idle process, or a new one."""
         while True:
             with self._guard:
+                # The one that was used last: its pages are most likely still in memory, and the others can be swapped
+                # out.
                 process = self._idle.pop() if self._idle else None
             if process is None:
                 return self._started()
@@ -139,6 +142,7 @@ class ProcessWork:
         with self._guard:
             self._idle.append(process)
             over = self._over
+        # The end has looked at the idle ones already, and would wait for this one until it is killed.
         if over:
             process.dismiss()
 
@@ -180,8 +184,10 @@ class ProcessWork:
     def kill(self) -> None:
         """End the processes that have not ended by themselves."""
         with self._guard:
+            # A copy, and without the lock from here on: to drop one takes the lock, and waits until it has ended.
             left = list(self._all)
         for process in left:
+            # All of them before the first is waited for, or the end of many would take the sum of their times.
             process.kill()
         for process in left:
             self.drop(process)
@@ -219,6 +225,7 @@ class ProcessJob:
 
     def run(self, outcome: "Future[Any]") -> None:
         """Make the call, and replace its process if that was lost."""
+        # First: the caller goes on while the process is put back, or replaced, which may take a second.
         settle(outcome, self._made)
         with self._guard:  # or a cancellation would end a process that has another call by then
             process, self._process = self._process, None
@@ -244,6 +251,8 @@ class ProcessJob:
             raise TypeError(wrong) from error
         process = self._work.take()
         with self._guard:
+            # A cancellation that came before found no process to kill. The call must not begin then, for nobody would
+            # end it.
             if not self._cancelled:
                 self._process = process
         if self._process is None:

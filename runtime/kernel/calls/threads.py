@@ -43,6 +43,7 @@ class CallThreads(ThreadPoolExecutor):
         with self._guard:
             if self._over:
                 raise RuntimeError("the run is over: no thread takes another call")
+            # One more only where all others are taken, also by calls that were given up: these count until they return.
             if len(self._workers) < min(self._open + 1, self._most):
                 self._start_worker()
             self._open += 1

@@ -10,10 +10,14 @@ from msgspec import structs
 from ...kernel.calls.limit_meter import Meter
 from .limit_ledger import EXPIRY_SECONDS, LEASE_SECONDS, Holding, LimitGrant, LimitLedger, LimitReport, read_amounts
 
+# Each beat is a record of each container that all read. With fewer beats, calls would wait longer for what others do
+# not use.
 BEAT_SECONDS = 0.15
 """How often a container reports, and the leader grants."""
+# More than two beats, so that one grant that comes late does not change the leader.
 SILENCE_SECONDS = 0.4
 """After so long without a grant the first of the other containers leads; each next one a beat later."""
+# With more, a container that is idle by turns would keep much from the others; with less, growth would take many beats.
 _GROWTH = 1.25
 """How much more than it has used a container wants that no call waits in, to begin at once when more come."""
 _SPARE = 0.02
@@ -129,9 +133,12 @@ class LimitBoard:
             return
         if not self.ledger.follow(record, now, own=record == self._written):
             return
+        # Any grant counts, whoever leads: only silence calls for another leader.
         self._granted_at = now
         if record == self._written or record.leader != self._process:
             self._written = None
+        # What was used meanwhile is counted by the leader as all that was held: to go on under that name would use it
+        # twice.
         if self._holder in record.expired:
             self._begin_lease()
             return
@@ -181,11 +188,14 @@ class LimitBoard:
                 limit.set_spent_by_all(grant.spent.get(f"{limit.name}/budget", 0.0))
 
     def _set_most(self, key: str, meter: Meter) -> None:
+        # The smaller one: what is to be given back is not used any more, although the leader has not heard of that yet.
         most = min(self._held[key], self._target[key])
         meter.most = most + self._before[key] if meter.per == math.inf else most
 
     def _report(self, now: float) -> LimitReport:
         self._number += 1
+        # The lease runs from when the report was sent, not from when its grant came: the leader counts from later, so
+        # it never ends a lease before its holder does.
         self._sent[self._number] = now
         self._sent.pop(self._number - _REMEMBERED, None)
         holdings: dict[str, Holding] = {}

@@ -18,6 +18,7 @@ from .limit_ledger import LimitGrant, LimitReport
 from .membership import Membership
 from .stream_clients import StreamClients
 
+# A seventh of a beat: less would wake the thread for nothing most of the time.
 POLL_SECONDS = 0.02
 """How long the thread waits for records at a time, at most: so much later than it could it hears of a grant."""
 CLOSE_SECONDS = 5.0
@@ -95,6 +96,7 @@ class LimitLeases:
     def turn(self, seconds: float) -> None:
         """Write what is to be written now, and read for so many seconds."""
         clients = self._clients or self._open()
+        # Written before reading, so that what others read of this container is at most a turn old.
         records = self._board.beat(self._machine.clock())
         wall = self._machine.wall()
         sent: list[Record] = [(b"", json.encode(record), wall, ()) for record in records]
@@ -114,6 +116,7 @@ class LimitLeases:
                 with suppress(DecodeError, UnicodeDecodeError):  # something else has written to the stream
                     self._board.read(_decode(value or b""), self._machine.clock())
             self._next = batch.next_offset
+            # After each batch, not each beat: calls that wait begin as soon as there is something for them.
             self._granted()
         return bool(batches)
 

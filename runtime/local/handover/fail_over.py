@@ -71,6 +71,7 @@ def fail_over(
         )
 
     with suppress(NothingToDo), stream.decided(decide) as (assignment, _, _):
+        # Fenced first, and said afterwards: whoever reads that it is gone may count on it that it writes no more.
         tasks = take_over(plan, system, assignment, silent, machine)
         for one in dead:
             stream.write(one)
@@ -104,6 +105,7 @@ def without(
     tasks = dict(last.tasks)
     for task in sorted(left, key=[*last.tasks].index):
         lack = lacking([task])
+        # A copy elsewhere goes on within a second; any other container restores the whole state first.
         warm = [one for one in copies.get(task, ()) if one in counts and one not in lack]
         tasks[task] = warm[0] if warm else min(counts, key=lambda one: (one in lack, counts[one], one))
         counts[tasks[task]] += 1

@@ -16,10 +16,12 @@ from ..coordination.membership import MembershipGuard
 from .fail_over import even_out, fail_over
 from .heartbeats import BEATS, Heartbeats, Silence
 
+# A container that dies again and again must not move tasks each time: to move them costs more than to run unevenly.
 BACK_SECONDS = 60.0
 """A container that is back for so long gets its share of the tasks again."""
 LONGEST_SECONDS = 60.0
 """The most time between two looks at a silent container of which nothing is left to take over."""
+# With less, the second would act while the first still fences, and both would write assignments in turn.
 RANK_TIMEOUTS = 3
 """The next of those that are alive acts after so many timeouts more: the first one may be unable to."""
 CLOSE_SECONDS = 5.0
@@ -85,6 +87,7 @@ class FailOverWatch:
     def look(self) -> None:
         """Act for those that are silent, or back, if that is this container's part."""
         sending, heartbeats = self._guard.sending, self._heartbeats
+        # Before it looks at who is silent: one that has just joined has its time from now on.
         heartbeats.expect(sending)
         heartbeats.lack(self.failing())
         if not heartbeats.hears_itself:
@@ -109,6 +112,7 @@ class FailOverWatch:
         """Give the tasks of a silent container to those that are alive."""
         timeout, now = self._heartbeats.timeout, self._machine.clock()
         _, before = self._attempts.get(number, (now, timeout / 2))
+        # Noted before the attempt: one that fails, or takes long, must not be made again at once.
         self._attempts[number] = now, min(max(2 * before, timeout), max(LONGEST_SECONDS, timeout))
 
         def may_decide(state: CoordinatorState) -> bool:
@@ -151,6 +155,7 @@ class FailOverWatch:
         own = state.presences.get(self._container)
         if own is not None and own.incarnation == self._guard.incarnation and own.state != "done":
             return True
+        # Or they would see two signs: that others have its tasks, and that it is alive.
         self._heartbeats.stop()
         return False
 

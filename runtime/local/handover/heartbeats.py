@@ -15,10 +15,12 @@ from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
 from ..coordination.stream_clients import StreamClients
 
+# Four may be lost, or come late, before a container is taken for dead; more would be records that say nothing.
 BEATS = 5
 """Heartbeats in the time after which a container is taken for dead. As often it is looked for those of others."""
 POLL_SECONDS = 0.1
 """How long the end of a container waits for the thread, at most."""
+# Half an hour of a hundred containers with the usual timeout. An end that is older was dealt with long ago.
 HISTORY = 100_000
 """So many heartbeats are read at the start, to learn which containers have ended in good order."""
 
@@ -92,6 +94,7 @@ class Heartbeats:
     @property
     def hears_itself(self) -> bool:
         """Whether it has lately: else it has not heard others either."""
+        # Half, so that it knows of its own deafness before the silence of others seems to last for the whole timeout.
         return self._machine.clock() - self._echo <= self.timeout / 2
 
     @property
@@ -141,6 +144,7 @@ class Heartbeats:
         """End. Where the container has `ended` in good order, let others know, so that nobody takes its tasks over."""
         self._stop.set()
         if self._thread.ident is not None:
+            # Before the last record is sent: a heartbeat behind it would say that this container is alive.
             self._thread.join()
         try:
             if ended and self._clients is not None:
@@ -196,6 +200,7 @@ class Heartbeats:
         """Learn which containers have ended in good order before this one has started."""
         admin = self._system.admin()
         start, end = admin.starts(self._stream)[0], admin.ends(self._stream)[0]
+        # Bounded in time too: a container must start although brokers are slow.
         at, until = max(start, end - HISTORY), self._machine.clock() + self.timeout
         with closing(self._system.consumer()) as consumer:
             consumer.assign({(self._stream, 0): at})
@@ -243,6 +248,8 @@ class Heartbeats:
 
     def _hear_itself(self, now: float) -> None:
         if now - self._echo > self.timeout / 2:
+            # It was deaf itself: all others would seem to have been silent for as long, and it would take over a whole
+            # run.
             self._silences = {number: Silence(one.incarnation, now) for number, one in self._silences.items()}
         self._echo = now
 

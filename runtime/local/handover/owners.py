@@ -22,6 +22,7 @@ def owners_of(assignment: Assignment, checkpoints: Checkpoints) -> Owners:
     of another one, which are not fenced yet, split tasks or merge them: the tasks are those of the checkpoints then,
     where the assignment wants their keys.
     """
+    # Not with the last assignment: it says what is wanted, and a task is where its checkpoint says.
     owners = dict(assignment.began_with)
     if others := [task for task in checkpoints if task not in owners]:
         owners |= homes(others, assignment.began_with)
@@ -35,6 +36,7 @@ def owners_of(assignment: Assignment, checkpoints: Checkpoints) -> Owners:
 def _replaced(tasks: Collection[TaskId], checkpoints: Checkpoints) -> list[str]:
     """Those of a number of which another one that shares keys with them has a later checkpoint, be that one replaced as
     well: whoever has read a part of a transaction alone does not see all that have taken its place."""
+    # As nearly always. Tasks of one elasticity share no keys, so none has replaced another.
     if len({task.elasticity for task in tasks}) == 1:
         return []
     ordered = sorted(tasks, key=lambda task: _number(checkpoints, task.name))

@@ -20,8 +20,10 @@ from ..coordination.exclusion import ANSWER_SECONDS
 from ..coordination.run_ends import ends_now
 from .owners import owners_of, unsettled
 
+# Each look reads the coordinator stream to its end; nobody who waits for a run to end notices less.
 LOOK_SECONDS = 0.2
 """The time between two looks at who has done its part."""
+# Each question is a record that all containers answer, and their answers are waited for, which takes seconds.
 ALIVE_SECONDS = 15.0
 """Seconds between two questions whether any container is alive."""
 
@@ -49,6 +51,7 @@ def drain_run(
     state, _ = stream.read()
     _check(plan, system, state)
     drain = state.drain if state.drain is not None and state.drain.run == run else None
+    # Not the present ends where it drains already: containers may have ended at those that they were told.
     ends = ends_now(plan, system) if drain is None else drain.ends
     if dry_run:
         return ends
@@ -127,6 +130,7 @@ def _await(
                 explain(wrong, "a run whose inputs are read within --timeout", remedy, coordinator(plan.name))
             )
         if now - asked > ALIVE_SECONDS:
+            # Looked at once more: the last container may have done its part, and ended, while it was asked.
             if stream.ask(machine.process_name(), ANSWER_SECONDS) is None and _left(plan, system, stream, run):
                 raise _ended_otherwise(plan, system, "no container of it runs any more")
             asked = machine.clock()

@@ -109,16 +109,20 @@ class StandbyCopies:
         copies = standbys_of(assignment, self.number, copying)
         with self._free:
             here = frozenset(running)
+            # All that was given out may be wanted as a copy again, but for what runs here: two must not write to one
+            # store.
             self._given = {*here}
             wanted = {task for task, at in copies.items() if self._container in at}
             # What this container is to have is followed until it is given out.
             to_get = {task for task in self._copies if assignment.tasks.get(task) == self._container}
             self._wanted = frozenset(wanted | to_get)
+            # The one at work may be new, and not among the copies yet.
             at_work = {self._copying} if self._copying is not None else set()
             for task in {*self._copies, *at_work}:
                 if task not in self._wanted or task in self._given:
                     self._drop(task)
             mine = {task for task, owner in assignment.tasks.items() if owner == self._container}
+            # Removed in the thread, later: it may be at work in one of these stores.
             self._keep = self._wanted | here | mine if settled else None
 
     def release(self, task: str) -> TaskSetup | None:
@@ -142,6 +146,8 @@ class StandbyCopies:
     def _await(self, task: str) -> None:
         self._given.add(task)
         self._free.notify_all()
+        # The thread lets go at its next batch. Until then it writes to the store that is about to be opened as a
+        # task's.
         self._free.wait_for(lambda: self._copying != task)
         self._copied.pop(task, None)
 

@@ -9,6 +9,7 @@ from ..checkpoints.rescaled import fired_alike
 from ..commit.contract import TaskCommit
 from ..task import LocalTask
 
+# While they are brought together they wait for each other. They fire the same once the watermark has moved on a little.
 AGAIN_SECONDS = 5.0
 """How long tasks that had not fired the same go on before they are brought together again."""
 
@@ -21,6 +22,7 @@ class _Meeting:
         self.tasks = tasks
         self._successors = successors
         reached = [task.queues.reached for task in tasks]
+        # Of each stream the furthest: none can go back, and all keys of the merged task go on from one offset.
         self._offsets = {stream: max(one[stream] for one in reached) for stream in reached[0]}
         for task in tasks:
             task.queues.hold_at(self._offsets)
@@ -98,4 +100,5 @@ class TaskMerges:
 
     def _end(self, task: str) -> None:
         self._meetings.pop(task).end()
+        # Also where it was given up: the next try waits, so that the tasks get on meanwhile.
         self._again[task] = self._clock() + AGAIN_SECONDS

@@ -18,6 +18,7 @@ from .standbys import StandbyCopies
 from .task_merges import TaskMerges
 from .warm_up import WarmUp
 
+# A task stands still from its last commit here until its next container has read of it: for a look or two.
 MOVING_SECONDS = 0.05
 """The least time between two looks at the coordinator stream while tasks move."""
 STANDBY_SECONDS = 0.1
@@ -115,6 +116,7 @@ class TaskMoves:
             if self._standbys is not None and self._copying != self._copying_now:  # others are there, or are gone
                 self._keep_copies([task.name for task in have], settled=True)
             return []
+        # Handed over rather than asked for: the thread of the warm-up must not read what this thread changes.
         self._warm_up.all_follow = self._guard.all_follow
         settled = self._warm_up.settled  # before the last tasks are taken, which come before it is settled
         gained = self._opener.open_all(self._warm_up.take(), taken_over=True)
@@ -146,6 +148,7 @@ class TaskMoves:
     def _leave(self, task: LocalTask, assignment: Assignment, news: Collection[str], to: int | None = None) -> None:
         """Let a task leave if the containers are ready that are to have what goes on from it."""
         owners = {new: assignment.tasks[new] if to is None else to for new in news}
+        # All of them: a part that nobody is ready for would stand still until its state is restored.
         if not task.leaves and all(self._is_ready(assignment, new, owner) for new, owner in owners.items()):
             task.leave_to({new: (assignment.run, owner) for new, owner in owners.items()})
 
@@ -170,6 +173,8 @@ class TaskMoves:
         """Note that these tasks have been committed for the last time, and close their stores."""
         for task in tasks:
             self._opener.closer.close(task.name, task.setup.store.close)
+        # By the number of the last commit: brokers may show the checkpoint before it for a while, by which the task is
+        # still here.
         self._parted |= {task.name: task.number for task in tasks}
         self._merges.forget(tasks)
 
@@ -181,11 +186,13 @@ class TaskMoves:
 
     def close(self, *, ended: bool = False) -> None:
         """End all that runs beside the container, which has `ended` in good order or not."""
+        # First: it says that this container ends in good order, before others find it silent and take its tasks.
         if self._watch is not None:
             self._watch.close(ended=ended)
         self._end_warm_up()
         if self._standbys is not None:
             self._standbys.close()
+        # A store that is still being closed holds its lock: a next run, in this process too, could not open it.
         self._opener.closer.wait_for_all()
 
     @property
@@ -206,6 +213,7 @@ class TaskMoves:
     def _follow(self, assignment: Assignment, have: Collection[LocalTask]) -> None:
         first = self._assignment is None and self._settled and not assignment.epoch
         self._end_warm_up()
+        # The tasks of a merge are held at an offset, and would stay there if the new assignment does not want it.
         self._merges.end()
         self._assignment, self._future = assignment, None
         self._follow_with(have)

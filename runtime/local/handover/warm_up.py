@@ -23,6 +23,7 @@ from .owners import Owners, future_of, last_numbers, owned_by, owners_of, unsett
 
 POLL_SECONDS = 0.05
 """How long a thread waits for checkpoints before it looks around. A task that is handed over waits for that."""
+# Each pass costs requests to brokers, for changelogs of which little has changed.
 PASS_SECONDS = 1.0
 """The least time between two restores of a task that another container still has."""
 RETRY_SECONDS = 10.0
@@ -145,6 +146,7 @@ class WarmUp:
         last = last_numbers(self._parted, checkpoints)
         if any(last[task] < least for task, least in self._parted.items()):
             return  # brokers show a commit some time after it: tasks would seem to be still here
+        # Behind that: whoever reads that this container follows counts on the commits by which it gave tasks away.
         if self._presence is not None:
             Coordinator(self._system, self._pipeline, self._machine).write(self._presence)
             self._presence = None
@@ -157,6 +159,7 @@ class WarmUp:
         except Exception as error:
             self._put_off(error)
         if all_follow and all_read and not unsettled(self.assignment, owners) and self._stays_settled():
+            # Only now: until it is settled a task may be given back, and its store here would spare a whole restore.
             self._remove_others(self.assignment.tasks)
             self.settled = True
 
@@ -177,6 +180,7 @@ class WarmUp:
             setup = self._setup(task)
             restored, _ = self._restorer.restore([setup], checkpoints)
             self._have.add(task)
+            # Before it is queued: whoever takes it owns its store, and `close` closes those that are left here.
             del self._waiting[task]
             self._taken.put((setup, restored[task]))
         if unread is not None and self._machine.clock() >= self._next_warning:
@@ -208,6 +212,7 @@ class WarmUp:
         self._last_took = took
         if wanted <= self._ready:
             return
+        # Measured by time, not by what is left: a changelog that others write to is never read to its end.
         if took <= READY_SECONDS or took > SHORTER * before:
             self._ready = wanted
             self._say_ready(sorted(wanted))

@@ -18,6 +18,8 @@ from .writers import JournalWriter
 
 _log = logging.getLogger(__name__)
 
+# With fewer, a call that takes long keeps more of the journal from being trimmed; each costs a number for each
+# partition.
 MOST_STRETCHES = 64
 """Stretches of a journal that are told apart. There is one for each commit while a call takes long."""
 
@@ -99,6 +101,7 @@ class TaskJournal:
                 continue
             else:
                 self._open.add(what)
+            # The last one of a name counts, as of a call that was made twice.
             self._entries[name] = what, entry[2:]
         if strange:
             _log.warning(
@@ -141,6 +144,7 @@ class TaskJournal:
     def committed(self) -> None:
         """A commit has flushed the journal: entries from now on begin a new stretch, behind its present end."""
         end = self._writer.end(self.partition)
+        # Else nothing was written since: an empty stretch would push out one that tells something.
         if end is not None and end > self._open.start:
             self._close(end)
 
@@ -148,6 +152,8 @@ class TaskJournal:
         self._done.append(self._open)
         if len(self._done) > MOST_STRETCHES:
             first, second = self._done.popleft(), self._done[0]
+            # Joined to the later one, not dropped: what the first had is still needed, so the journal is read from
+            # there.
             second.start = first.start
             for partition, last in first.last.items():
                 second.last[partition] = max(last, second.last.get(partition, -1))

@@ -14,6 +14,7 @@ from ....dsl.message import Record
 from ...process.clock import wall_clock
 from ...systems.contract import Admin, Producer, RecordProducer, StreamPartition
 
+# A publication on a log may be a sync, which takes some milliseconds itself; a commit does not wait for the rest of it.
 GATHER_SECONDS = 0.01
 """So long entries wait for others where each publication costs as much as many entries."""
 
@@ -21,6 +22,7 @@ CLOSE_SECONDS = 1.0
 """The longest wait at the end of a run for entries that no commit waits for any more."""
 
 
+# Each is a request to brokers. What is read in vain at a start is what came in so long.
 IDLE_SECONDS = 20.0
 """How often it is asked where partitions end that get no entries from here, and get them from other containers."""
 
@@ -97,6 +99,7 @@ class ProducedJournal:
         try:
             self._producer.send(*partition, [(name, entry, self._wall(), ())])
         except Exception as error:  # within a call, which is not to blame
+            # The first error tells most; those that follow are often its consequences.
             self._failed = self._failed or error
         # Behind that: a flush that takes this partition must find the entry sent.
         with self._lock:
@@ -106,6 +109,7 @@ class ProducedJournal:
         """Return once brokers have all entries. May run in a thread while entries are written."""
         if self._failed is not None:
             raise self._failed
+        # Before the flush: what is written meanwhile, in the loop's thread, belongs to the next one.
         with self._lock:
             touched, self._touched = self._touched, set()
         if touched:
@@ -119,6 +123,7 @@ class ProducedJournal:
     def close(self) -> None:
         """Close the producer, once brokers have what was sent: a run may end with an error of a message. Where they do
         not answer in time that happens later."""
+        # Nothing is under way, so to close it waits for nobody, and needs no thread.
         if not self._touched:
             self._producer.close()
             return

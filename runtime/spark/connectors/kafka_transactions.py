@@ -293,6 +293,8 @@ def _older(group: str, batch: int, partition: StreamPartition, marker: BatchMark
     return SystemProblem(explain(wrong, "a checkpoint that is as new as its outputs", remedy, at))
 
 
+# The sum grows with each record. Eight bytes of it tell batches apart as well, and are short in the metadata of an
+# offset.
 _WORD = (1 << 64) - 1
 
 

@@ -14,6 +14,7 @@ import msgspec
 from ...process.clock import wall_clock
 from ...process.data_files import write_file
 
+# Later than any clock, in ms, and still a whole number of 64 bits.
 NEVER = 1 << 62
 
 

@@ -11,6 +11,7 @@ from zlib import crc32
 
 _NUMBERS = struct.Struct("<III")
 _CHECK = struct.Struct("<I")
+# Written before every frame of every log there is: another size is another format.
 HEADER_BYTES = _NUMBERS.size + _CHECK.size
 
 

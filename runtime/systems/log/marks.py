@@ -23,6 +23,7 @@ from .errors import damaged_mark
 
 _POSITION = struct.Struct("<Q")
 _SLOT_BYTES = frames.HEADER_BYTES + _POSITION.size
+# Two, which are written in turn: a power cut in the middle of one leaves the other whole.
 MARK_BYTES = 2 * _SLOT_BYTES
 
 

@@ -10,6 +10,7 @@ from ....dsl.message import Record
 
 # A frame is read and decoded as a whole, also for its last record: larger ones would waste more at each start.
 FRAME_BYTES = 128 << 10
+# Small records fill no frame in bytes, and to find one of them the frame is decoded as a whole.
 FRAME_RECORDS = 2_000
 # Half of a frame: of records that turn out to be too large, no more are encoded in vain.
 _CHUNK_RECORDS = 1_000

@@ -17,6 +17,7 @@ Across = Literal["event", "clock"]
 Intervals = Mapping[str, Callable[[Message[Any]], tuple[int, int]]]
 """By stream: the interval of time that is drawn behind a message, from its start to its end, in ms since epoch."""
 
+# The width of a column of text on a page; a wider drawing would be scaled down, and its letters with it.
 WIDTH = 700.0
 MARGIN = 14.0
 HEAD = 34.0
