@@ -75,6 +75,8 @@ def remote_options(table: RemoteTable[Any, Any]) -> dict[str, str]:
         options["cache"] = f"{table.cache.size} rows"
     if table.resource is not None:
         options["resource"] = table.resource.name
+    if table.limit is not None:
+        options["limit"] = table.limit.name
     return options
 
 

@@ -65,6 +65,12 @@ def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
         options["hedge"] = duration(call.hedge)
     if call.resource is not None:
         options["resource"] = call.resource.name
+    if call.limit is not None:
+        options["limit"] = call.limit.name
+    if call.breaker is not None:
+        options["breaker"] = call.breaker.name
+    if call.concurrency is not None:
+        options["concurrency"] = f"{call.concurrency.least} to {call.max_in_flight}, as the service takes"
     if call.journal:
         options["journal"] = "results are kept until they are committed"
     return options

@@ -7,6 +7,7 @@ import pytest
 from fluvial.dsl import (
     Batch,
     Cache,
+    Limit,
     ListState,
     MapState,
     Pipeline,
@@ -95,6 +96,7 @@ def test_a_remote_table_is_shown_with_its_limits() -> None:
         retry=Retry(attempts=4),
         cache=Cache(size=10, ttl=SECOND),
         batch=Batch(size=5, delay=SECOND),
+        limit=Limit("service", calls=9),
     )
     assert remote_options(table) == {
         "table": "users",
@@ -103,4 +105,5 @@ def test_a_remote_table_is_shown_with_its_limits() -> None:
         "attempts": "4",
         "batch": "5 keys, 1 s",
         "cache": "10 rows",
+        "limit": "service",
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import Batch, Pipeline, PlanError, Retry
+from fluvial.dsl import Adaptive, Batch, Breaker, Limit, Pipeline, PlanError, Retry
 from fluvial.planner import plan
 
 
@@ -59,6 +59,16 @@ def test_a_call_is_shown_with_its_limits() -> None:
         "max_in_flight": "7",
         "timeout": "2 s",
         "attempts": "4",
+    }
+
+
+def test_what_calls_wait_for_is_shown() -> None:
+    waits: dict[str, Any] = {"limit": Limit("model", calls=9), "breaker": Breaker("service")}
+    details = called(sizes, **waits, concurrency=Adaptive(least=2)).details
+    assert {name: details[name] for name in ("limit", "breaker", "concurrency")} == {
+        "limit": "model",
+        "breaker": "service",
+        "concurrency": "2 to 100, as the service takes",
     }
 
 
