@@ -14,6 +14,8 @@ from .limit_meter import Meter
 
 AHEAD_SECONDS = 0.02
 """Messages are taken for the calls that may begin within so many seconds, about a turn of a busy container."""
+WAIT_SECONDS = 1.0
+"""No message is taken for a call that could not begin for longer: what waits here holds up a commit that needs it."""
 _ALL = 1 - 1e-12
 """From this share on a budget counts as exhausted: sums of costs are rounded."""
 _NEW = 0.1
@@ -62,6 +64,7 @@ class Admission:
         # Without a function of cost each call costs 1, so the first ones need not be made one by one to learn it.
         self._dearest = None if limit.cost is not None else 1.0
         self._mean_tokens = 1.0
+        self._refused = False
         self._parts = 1
         self._in_flight = 0
         self._waiting: deque[tuple[float, float, asyncio.Future[Ticket]]] = deque()
@@ -94,14 +97,17 @@ class Admission:
     @property
     def holds(self) -> bool:
         """Whether calls wait for the limit, or none may be submitted."""
-        return self.waiting > 0 or self.room() == 0
+        return self.waiting > 0 or self._room(asked=False) == 0
 
     @property
     def needs(self) -> Mapping[str, float]:
-        """What the first call that waits needs of each amount; nothing where none waits."""
+        """What the first call that waits needs of each amount; or one of the usual size, where a message was not taken
+        since this was asked last; else nothing."""
+        refused, self._refused = self._refused, False
+        tokens = self._mean_tokens if refused else None
         with suppress(IndexError):  # the thread that asks is not the one in which calls begin
-            return {"calls": 1.0, "tokens": self._waiting[0][0], "budget": self._dearest or 0.0}
-        return {}
+            tokens = self._waiting[0][0]
+        return {} if tokens is None else {"calls": 1.0, "tokens": tokens, "budget": self._dearest or 0.0}
 
     async def enter(self, value: Any) -> Ticket:
         """Wait until a call with this value may begin, which `leave` ends. Raises BudgetExhausted, what `estimate`
@@ -114,7 +120,9 @@ class Admission:
         # Not in front of those that wait, even where its tokens would fit: a large call would wait for ever behind
         # small ones.
         if not self._waiting and self._wait(now, tokens) <= 0:
-            return self._take(now, tokens)
+            ticket = self._take(now, tokens)
+            self._look_again(loop)
+            return ticket
         self._tell_if_exhausted()
         if self._fails:
             raise self._no_budget()
@@ -190,6 +198,27 @@ class Admission:
             waiting.popleft()
             self.waited_seconds += now - since
             ready.set_result(self._take(now, tokens))
+        self._look_again(loop)
+
+    def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Set a timer for shortly before another call may begin, where calls begin far apart: under virtual time nobody
+        asks whether there is room before the next timer."""
+        if self._timer is None and self._is_slow and WAIT_SECONDS < (wait := self._next_wait(loop.time())) < math.inf:
+            self._timer = loop.call_later(wait - WAIT_SECONDS / 2, self.pump)
+
+    @property
+    def _is_slow(self) -> bool:
+        """Whether calls of the usual size begin so far apart that messages are not taken for them in between."""
+        usual = {"calls": 1.0, "tokens": self._mean_tokens}
+        meters = [(usual[name], meter) for name, meter in self.meters.items() if name in usual]
+        return any(amount * meter.per > WAIT_SECONDS * meter.most for amount, meter in meters)
+
+    def _next_wait(self, now: float) -> float:
+        """The seconds until another call of the usual size may begin, whatever it costs."""
+        usual = {"calls": 1.0, "tokens": self._mean_tokens}
+        with self.lock:
+            waits = [meter.wait(now, usual[name]) for name, meter in self.meters.items() if name in usual]
+        return max(waits, default=0.0)
 
     def flush(self) -> None:
         """A commit waits for calls: let those begin that wait for an exhausted budget, such as further attempts. Their
@@ -203,7 +232,11 @@ class Admission:
                 ready.set_result(self._take(loop.time(), tokens))
 
     def room(self) -> int:
-        """How many more calls may be submitted: those that may begin soon, so that few wait; or one if none waits."""
+        """How many more calls may be submitted for messages that are there: those that may begin soon, so that few
+        wait; or one if none waits, unless it would wait for long."""
+        return self._room(asked=True)
+
+    def _room(self, *, asked: bool) -> int:
         loop = self._loop
         if self.exhausted:
             self._tell_if_exhausted()  # no call does that for messages that are not taken
@@ -216,6 +249,9 @@ class Admission:
             soon = {name: meter.room(now, means[name], AHEAD_SECONDS) for name, meter in self.meters.items()}
         if soon.get("budget", 1.0) < 1 and self._in_flight:
             return 0  # a call that waits for the budget could hold up a commit for good
+        if WAIT_SECONDS < self._next_wait(now) < math.inf:
+            self._refused |= asked
+            return 0
         return max(0, max(1, int(min(1 << 30, *soon.values()))) - self.expected)
 
     @property

@@ -74,6 +74,29 @@ def test_calls_begin_within_the_limit_and_waiting_costs_no_timeout() -> None:
         assert all(59 <= pause <= 61 for pause in pauses)
 
 
+def test_no_message_is_taken_long_before_its_call_may_begin_so_that_commits_wait_for_none() -> None:
+    limit, once = Limit("service", calls=1, per=MINUTE), Settings(guarantee="exactly_once")
+    with PipelineDriver(_pipeline(Service().one, limit), settings=once, commits="timed") as driver:
+        _send(driver, 3)
+        driver.advance(10 * SECOND)
+        assert _answers(driver) == [0]
+        driver.advance(MINUTE)
+        assert _answers(driver) == [0, 1]
+
+
+def test_a_process_that_takes_no_message_for_a_slow_limit_needs_it_all_the_same() -> None:
+    admission = Admission(Limit("service", calls=1, per=MINUTE))
+
+    async def calls() -> None:
+        await admission.enter(0)
+        assert (admission.holds, admission.needs) == (True, {})
+        assert admission.room() == 0
+        assert admission.needs["calls"] == 1
+        assert admission.needs == {}
+
+    asyncio.run(calls())
+
+
 def test_repeats_count() -> None:
     service = Service(0)
     limit = Limit("service", calls=1, per=MINUTE)
