@@ -77,13 +77,15 @@ class KeyBucketRow(Struct, frozen=True, kw_only=True):
 
 class LimitRow(Struct, frozen=True, kw_only=True):
     """One amount of a limit: calls, tokens or budget. What all containers have `used` of it since their starts, and
-    `per_second`; `waiting` calls wait for the limit now."""
+    `per_second`; `waiting` calls wait for the limit now; `at_limit` containers let none begin, or take no message for
+    one."""
 
     limit: str
     amount: str
     used: float
     per_second: float
     waiting: int
+    at_limit: int
 
 
 class BreakerRow(Struct, frozen=True, kw_only=True):
@@ -199,13 +201,21 @@ def _operators(now: Sequence[Progress], before: Sequence[Progress], labels: Mapp
 
 def _limits(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[LimitRow]:
     waiting = _sums(now, "limit_waiting_calls", "limit")
+    at_limit = _sums(now, "limit_holds", "limit")
     for name, calls in waiting.items():
         used, rates = (
             _sums(_only(now, name), "limit_used", "amount"),
             _rates(_only(now, name), _only(before, name), "limit_used", "amount"),
         )
         for amount, number in used.items():
-            yield LimitRow(limit=name, amount=amount, used=number, per_second=rates[amount], waiting=int(calls))
+            yield LimitRow(
+                limit=name,
+                amount=amount,
+                used=number,
+                per_second=rates[amount],
+                waiting=int(calls),
+                at_limit=int(at_limit.get(name, 0)),
+            )
 
 
 def _breakers(now: Sequence[Progress]) -> Iterator[BreakerRow]:

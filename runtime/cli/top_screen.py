@@ -32,7 +32,8 @@ def screen(seen: Overview) -> RenderableType:
     if seen.sizing:
         shown.renderables.insert(1, Text(f"autosizer: {seen.sizing}"))
     if seen.limits:
-        shown.renderables.append(_table("limit, amount, used, per second, calls waiting", map(_limit, seen.limits)))
+        columns = "limit, amount, used, per second, calls waiting, containers at the limit"
+        shown.renderables.append(_table(columns, map(_limit, seen.limits)))
     if seen.breakers:
         shown.renderables.append(_table("breaker, containers at rest, rests so far", map(_breaker, seen.breakers)))
     if seen.key_buckets:
@@ -72,7 +73,7 @@ def _operator(row: OperatorRow) -> Sequence[str]:
 
 
 def _limit(row: LimitRow) -> Sequence[str]:
-    return row.limit, row.amount, f"{row.used:,.6g}", f"{row.per_second:,.1f}", f"{row.waiting:,}"
+    return row.limit, row.amount, f"{row.used:,.6g}", f"{row.per_second:,.1f}", f"{row.waiting:,}", f"{row.at_limit:,}"
 
 
 def _breaker(row: BreakerRow) -> Sequence[str]:

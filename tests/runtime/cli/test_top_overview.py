@@ -210,6 +210,7 @@ def test_what_limits_let_begin_is_added_up() -> None:
             10,
             1000,
             Sample("limit_waiting_calls", waiting, ("model",)),
+            Sample("limit_holds", 1, ("model",)),
             Sample("limit_used", used, ("model", "calls")),
             Sample("limit_used", 100 * used, ("model", "tokens")),
             Sample("limit_waiting_calls", 0, ("other",)),
@@ -217,10 +218,10 @@ def test_what_limits_let_begin_is_added_up() -> None:
         )
 
     seen = overview([limited("0", 20, 3), limited("1", 40, 2)])
-    assert [(row.limit, row.amount, row.used, row.per_second, row.waiting) for row in seen.limits] == [
-        ("model", "calls", 60, 6, 5),
-        ("model", "tokens", 6000, 600, 5),
-        ("other", "calls", 14, 1.4, 0),
+    assert [(row.limit, row.amount, row.used, row.per_second, row.waiting, row.at_limit) for row in seen.limits] == [
+        ("model", "calls", 60, 6, 5, 2),
+        ("model", "tokens", 6000, 600, 5, 2),
+        ("other", "calls", 14, 1.4, 0, 0),
     ]
     assert any("model" in line and "tokens" in line and "6,000" in line for line in printed(seen))
     assert not overview([container("0", 10, 1000)]).limits
