@@ -171,7 +171,7 @@ def test_a_window_holds_messages_in_their_order_and_fires_in_its_batch() -> None
 
 @pytest.mark.parametrize(
     ("name", "right", "wrong"),
-    [("messages", "sorted(self._places, key=_ORDER)", "self._places"), ("extend", "self.ended = True", "pass")],
+    [("messages", "sorted(self._blocks, key=_ORDER)", "self._blocks"), ("extend", "self.ended = True", "pass")],
 )
 def test_what_a_bucket_forgets_is_seen(name: str, right: str, wrong: str) -> None:
     with planted(Rewritten("a bucket forgets", Inbox, name, right, wrong)):
