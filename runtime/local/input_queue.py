@@ -8,6 +8,7 @@ from ...planner.stream_names import growth_name
 from ..systems.contract import RecordBatch, StreamPartition
 from .offset_tracker import OffsetTracker
 
+# One that is processed and one that is ready meanwhile; more would only be memory.
 MOST_BATCHES = 2
 """An input that has so many batches waiting is not read."""
 

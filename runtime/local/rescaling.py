@@ -143,6 +143,7 @@ def _rescale(before: Plan, now: Plan, system: System, settings: Settings, stored
         producer.begin().commit(
             now.name, removed | {task.name: checkpoints.encode(one) for task, one in renewed.items()}
         )
+    # Last: until the log says otherwise, the old tasks are those that count.
     _remove_stores(now, system, settings, old)
 
 
@@ -172,6 +173,7 @@ def _copy_state(
             return stack.enter_context(closing(store_for(plan, task.name, system, settings)))
 
         targets = {task: opened(task) for task in made}
+        # A change that was cut off may have left a part of its copy there.
         for store in targets.values():
             store.clear()
         for task in (task for task in old if task.name in stored):
@@ -179,6 +181,7 @@ def _copy_state(
             _copy(plan, opened(task), stored[task.name].states, mine)
         for task, store in targets.items():
             store.write([(META, MOVED, checkpoints.encode(made[task]))])
+            # Before the log has the new checkpoints: after a power cut the state would be gone for which they stand.
             store.sync()
 
 

@@ -27,6 +27,7 @@ class EarlyStop:
 
     def handle(self, _: int, __: FrameType | None) -> None:
         """Handle SIGTERM: say so, and end the process at once. Only the first call does."""
+        # Never given back: a second signal, in whichever thread, finds the first one at work and does nothing.
         if self._ending.acquire(blocking=False):
             say_last(SENTENCE)
             os._exit(self.code)

@@ -17,8 +17,11 @@ from . import function_child
 from .function_server import END, READY, RESULT, FunctionSetup
 from .user_modules import installed_folders, is_hidden
 
+# Its socket closes before its memory is given back, which takes a while where that is many gigabytes.
 DYING_SECONDS = 5.0
 """How long the exit code is waited for of a process that has closed its socket."""
+# The end of the run waits for it. What does not die within that is stuck in the kernel, and a longer wait gains
+# nothing.
 RELEASE_SECONDS = 1.0
 """How long the end of a killed process is waited for."""
 _OURS = "fluvial"
@@ -78,6 +81,7 @@ class FunctionProcess:
 
     def kill(self) -> None:
         """End it, with the processes that its function has started. Any thread may call this at any time."""
+        # First: whoever sees the socket fail is to know that it was killed.
         self.lost = True
         if self._process.poll() is None:
             with suppress(ProcessLookupError, PermissionError):

@@ -34,6 +34,7 @@ from ...dsl.text import error_text
 from ...dsl.validation import explain
 from .user_modules import own_paths, prefer_own_modules
 
+# The processor time of a hundred idle processes that look more often would be seen.
 CHECK_SECONDS = 5.0
 """Seconds between two looks at whether the parent lives. They are needed where another process also holds the parent's
 end of the socket, which then is not closed with the parent."""
@@ -83,6 +84,7 @@ def refuse_while_loading() -> None:
 
 def serve(connection: Connection, parent: int) -> None:
     """Answer calls until the process `parent` ends, or asks for no more."""
+    # Before the setup is read: to unpickle it may import modules of the user's, which may begin a run.
     _serving.set()
     _leave_signals()
     for stream in (sys.stdout, sys.stderr):
@@ -91,6 +93,7 @@ def serve(connection: Connection, parent: int) -> None:
     calls: SimpleQueue[bytes] = SimpleQueue()
     try:
         setup = pickle.loads(connection.recv_bytes())
+        # Only now: the setup is read by this thread, and two readers of one socket would tear messages apart.
         threading.Thread(target=_receive, args=(connection, parent, calls), daemon=True).start()
         with asyncio.Runner() as runner:
             _make_calls(setup, connection, calls, runner)
@@ -172,6 +175,7 @@ def _failure(error: BaseException) -> bytes:
     """An error as the parent gets it: itself, or its text where it cannot be pickled and unpickled."""
     try:
         data = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
+        # Tried here: whether an error can be unpickled is known only by doing it, and the parent has no second chance.
         if type(pickle.loads(data)) is type(error):
             return ERROR + data
         reason = "it comes back as another one"

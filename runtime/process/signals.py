@@ -157,6 +157,7 @@ class _WatchdogKeeper:
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
+            # Not asked to end: it ignores signals that are for the run, and has nothing to clean up.
             self._process.kill()
             self._process.wait()
 
@@ -192,6 +193,7 @@ def _watch(
         receiver.recv(len(numbers))
     if over.wait(COMMIT_SECONDS + later):
         return
+    # By a signal to the main thread, since nothing else interrupts a call of C there that waits.
     request.interrupt()
     if not over.wait(EXIT_SECONDS - COMMIT_SECONDS):
         say_last("The run was asked to stop and did not: the process is ended. It goes on from its last commit.")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # By number, since `sys.stderr` may be closed, or replaced, when this process has its last words.
 STDERR = 2
 
+# Some ten thousand lines, enough for a reader that is slow for a while; one that never reads must not fill the memory.
 MOST_BYTES = 1 << 20
 """The most bytes that wait for a reader of standard error; further lines are left out."""
 CLOSE_SECONDS = 1.0
@@ -200,4 +201,5 @@ class _Queue(io.RawIOBase):
                 lines = self._lines.popleft()
             self._write_on(lines)
             with self._changed:
+                # Only once they are written: what the reader has not taken still is in memory.
                 self._bytes -= len(lines)

@@ -25,6 +25,7 @@ def write(file: CheckpointPath, data: bytes) -> None:
         file.write_atomically(data)
         return
     local = Path(str(file))
+    # Beside it, since only within one file system a rename is atomic.
     temporary = local.with_suffix(".new")
     write_file(temporary, data)
     temporary.replace(local)

@@ -26,6 +26,7 @@ def claim_state(folder: Path | str, pipeline: str, where: str) -> Iterator[None]
         with claim(folder, pipeline, "0", where):
             yield
         return
+    # The same folder with and without the last slash is one to Spark.
     claimed = folder.rstrip("/"), pipeline
     with _lock:
         if claimed in _claimed:

@@ -68,6 +68,8 @@ class TaskJobs:
 
     def submit(self, name: str, title: str, order: bytes, ended: JobEnded) -> None:
         """Submit a job. If Spark has ended, `ended` is told so."""
+        # A container that dies again and again has a job each time: without this the list would grow as long as the run
+        # lasts.
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         thread = Thread(target=self._run, args=(name, title, order, ended), name=title, daemon=True)
         self._threads.append(thread)
@@ -87,6 +89,7 @@ class TaskJobs:
         said: list[tuple[Collection[str], str]] = []
         asking = Thread(target=lambda: said.append((self._begun(names), self._cores())), name="load", daemon=True)
         asking.start()
+        # The thread is left behind where Java stands still: it is a daemon, and what it says later nobody reads.
         asking.join(_ASK_SECONDS)
         return said[0] if said else ((), _UNKNOWN_CORES)
 
@@ -125,6 +128,8 @@ class TaskJobs:
     def _run(self, name: str, title: str, order: bytes, ended: JobEnded) -> None:
         context = self._context
         try:
+            # They belong to a thread of Java, and this is a new one: a pool of the scheduler, say, would be another
+            # than the run's.
             if self._properties is not None:
                 self._scala.setLocalProperties(self._properties.clone())
             context.setJobGroup(name, title, interruptOnCancel=False)

@@ -18,6 +18,7 @@ from ..stores.store_keys import prefix_of
 # An upper bound: a poll returns as soon as it has records.
 POLL_SECONDS = 0.1
 
+# A change of millions of keys, as where a window goes, must not be in memory twice.
 CHUNK = 10_000
 """The most records in a piece."""
 
@@ -32,6 +33,8 @@ def change_records(changes: Iterable[Change], store: TaskStore, now: int) -> Ite
     last_prefix, name, rest = b"", "", b""
     records: list[Record] = []
     for prefix, key, value in changes:
+        # By identity: changes of one prefix come together, and share the object. Where they do not, a piece is only
+        # shorter.
         if prefix is not last_prefix or len(records) >= CHUNK:
             if records:
                 yield name, records

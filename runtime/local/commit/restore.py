@@ -19,16 +19,19 @@ from ..task_setup import TaskSetup
 from .changelog import ChangelogOffsets, ChangelogRange, replay
 
 _ORIGIN, _USED = b"origin", b"used"
+# Two days less: one for a clock that is ahead, and one for a restore that takes long.
 STALE_MS = 5 * 24 * 3600 * 1000
 """A store that was not used for that long is rebuilt. Changelogs keep deletions for 7 days."""
 AHEAD_MS = 24 * 3600 * 1000
 """A store that was used later than that from now is rebuilt too. With STALE_MS it is less than those 7 days."""
 
+# Far longer than a commit takes: what is still open then is that of a dead container, and ends as that is replaced.
 SHARED_SECONDS = 60.0
 """How long a start waits for transactions of other containers that are open on its changelogs."""
 # Each look is a request to brokers. The transactions that are waited for last as long as a commit interval, seconds.
 SHARED_PAUSE_SECONDS = 0.2
 
+# A quarter of one core at the most: the tasks that run beside it have the rest.
 RESTS = 3.0
 """How long whoever restores what nobody waits for rests after each batch, in times of that batch."""
 

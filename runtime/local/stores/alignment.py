@@ -54,6 +54,7 @@ def align(log: CommittedLog, task: str, store: TaskStore, operators: Collection[
         store.clear()
         store.write([(META, IDENTITY, log.producer.identity.encode())])
         return
+    # Before anything is published or removed: a store of another log has the right to neither.
     if not _belongs_to(log, store):
         raise store_problems.foreign(log.plan, log.reset, log.system.url, task)
     if committed is not None and not committed.states and (own.states or own.number):
@@ -62,6 +63,7 @@ def align(log: CommittedLog, task: str, store: TaskStore, operators: Collection[
         committed = _compared(log, task, own, publish_pending(log, task, store))
         _check_gone(log, task, committed.states.keys() - own.states.keys())
         _remove(store, {*operators, *own.states} - committed.states.keys() if committed.states else ())
+    # Also where it was there: a store of an earlier version has none, and is known to be of this log from here on.
     store.write([(META, IDENTITY, log.producer.identity.encode())])
 
 

@@ -18,6 +18,8 @@ from ...state.pipeline_folder import remote_folder, without_queries
 from ...systems.contract import ProducingSystem, System
 
 _AGAIN = "~"
+# More paused processes of one container at a time than any supervisor makes; a bound, so that the search for a free one
+# ends.
 _MOST_FOLDERS = 8
 """The most folders of one task on a machine. Each but the last may be locked by a process that is paused."""
 
@@ -77,6 +79,7 @@ def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
     existing = sorted(filter(_holds_store, folders), key=_changed_at, reverse=True)
     failed: list[SystemProblem] = []
     unlocked = [store for folder in existing if (store := _opened(folder, settings, failed)) is not None]
+    # They are locked by now, so no paused process can come back to them while they are removed.
     for older in unlocked[1:]:
         older.remove()
     if unlocked:

@@ -107,6 +107,7 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The offset up to which the next batch reads: after the end of input once the whole input is planned, and
         after a request of the driver."""
         reported: int = start["ends"]
+        # Once for a query: it is one more than what the checkpoint has, so that a later run reports another end.
         if self._last is None:
             self._last = reported + (not self._options.catches_up)
         count = self._last if self._still_left() == 0 else reported

@@ -115,6 +115,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._options.batch_records
         self._check(begun, target)
         first = {name: (self._options.ends or self._options.first)[name] for name in self._options.first}
+        # Alone, as long as any of them is behind: rows of a table come before the messages that look them up.
         leading = {name: ends for name, ends in first.items() if _behind(begun.streams[name], ends)}
         streams = {
             **begun.streams,
@@ -185,6 +186,7 @@ def shares(waiting: Mapping[Key, int], most: int) -> dict[Key, int]:
     """
     shared: dict[Key, int] = {}
     for number, (key, wanted) in enumerate(sorted(waiting.items(), key=itemgetter(1))):
+        # Those that want least come first, so that what they leave is known when the others get their share.
         shared[key] = min(max(0, wanted), most // (len(waiting) - number))
         most -= shared[key]
     return shared

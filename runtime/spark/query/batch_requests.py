@@ -41,6 +41,7 @@ class BatchRequests:
         self._number += 1
         new = Path(f"{self.file}.new")
         write_file(new, msgspec.json.encode(BatchRequest(self._number, since, self._left())))
+        # At one stroke: the source reads it at any time, from another process.
         new.replace(self.file)
 
     def close(self) -> None:
@@ -63,6 +64,7 @@ class RequestReader:
         due = request.since <= (0 if self._at_once else self._wall())
         if request.number == self._served or not due:
             return False
+        # By its number, not by its time: two requests may be for one millisecond, and each is to make a batch.
         self._served = request.number
         return True
 

@@ -44,6 +44,7 @@ def launch_java(errors: int, home: Path | None = None) -> Any:
     """
     starting, module = _Starting(home), cast("Any", java_gateway)
     options = {"start_new_session": True, "stderr": errors}
+    # PySpark hands its process out only once Java has answered. Until then nobody else could kill it.
     before, module.Popen = module.Popen, starting.popen
     try:
         # Signals do not interrupt a thread. Here one could come between the start of Java and `starting.process`.
@@ -103,6 +104,7 @@ def java_killed_if_it_stands_still(seconds: float = CLOSE_SECONDS) -> Iterator[N
         _kill(process)
 
     timer = Timer(seconds, kill)
+    # Else the end of this process would wait for it.
     timer.daemon = True
     timer.start()
     try:

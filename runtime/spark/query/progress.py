@@ -95,6 +95,7 @@ class QueryMonitor:
         self._admin = connection.system.admin()
         self.statuses = {query.group: QueryStatus(query, connection, context) for query in queries}
         self._started, self._progress, self._clock = started, progress, machine.clock
+        # Counts are those of all runs of a checkpoint, and a report is of this one.
         self._first_totals, self._first_batches = self._totals(), self._batches()
         self._timing = Timing()
         self._times = SuspiciousTimes(plan, machine.clock, machine.wall, stamped)

@@ -93,6 +93,8 @@ def prepare(
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source" and not frames.has(name))
     starts = _starts(folder, sources, plan, connection.system, settings)
+    # By the checkpoint, not by the pipeline: after a reset, batches are numbered from 0 again, and must not pass for
+    # those of before.
     group = group_name(plan, _identity(folder))
     once, ids = settings.guarantee == "exactly_once", settings.spark_message_ids
     split = split_source(plan, stages, checkpoint)
@@ -151,6 +153,7 @@ _RUN = "run"
 def _begin_run(folder: CheckpointPath) -> str:
     """Name a run that begins. One that has begun earlier, and still runs, finds the name before its next batch."""
     name = uuid.uuid4().hex
+    # The later run wins: one whose process hangs must not keep others away for ever.
     write(folder / _RUN, name.encode())
     return name
 
@@ -188,6 +191,7 @@ def times_of(query: QueryPlan, connection: Connection, stop_at: StopAt | None) -
     if file.exists():
         record = read(file, TimesRecord)
     else:
+        # Versions before this file was kept have begun batches without it.
         begun = bool(batch_numbers(query.checkpoint, PLANNED))
         record = first_record(query.levels, query.buckets.count, connection.counts(query).watermarks, begun=begun)
     catches_up = stop_at is not None and stop_at.catches_up

@@ -27,8 +27,10 @@ from .connection import Connection
 from .java_process import QueryFailed, reason
 from .progress import QueryMonitor
 
+# Each look is a call of Java, and a stop is noticed so much later at the most.
 POLL_SECONDS = 0.2
 """Time between two looks at whether queries have ended."""
+# Short, since the moment between two batches is: Spark plans the next one within tens of milliseconds.
 STOP_SECONDS = 0.02
 """Time between two looks at whether a query may be stopped."""
 
@@ -69,6 +71,8 @@ def run_queries(
         _show(queries)
         while not monitor.stop():
             _await_any(queries)
+            # Before errors are looked for: a query that fails in between is seen at the next turn, and does not count
+            # as ended well.
             active = any(query.isActive for query in queries)
             slow = _slow(queries, starts, most)
             # The pipeline is not at fault: no error is raised as long as the query may be started again.
@@ -106,6 +110,7 @@ def _stopped_when(query: StreamingQuery, may_stop: Callable[[], bool], patience:
     deadline = time.monotonic() + patience
     while query.isActive and not may_stop() and time.monotonic() < deadline:
         time.sleep(STOP_SECONDS)
+    # Before it is stopped: afterwards nobody can tell whether it had failed by itself.
     active = query.isActive
     query.stop()
     return active
@@ -199,6 +204,7 @@ def problem(error: Exception, starts: int) -> FluvialError:
     text = str(error)
     raised = [(_KINDS[match[1]], match[2]) for match in _RAISED.finditer(text) if match[1] in _KINDS]
     if raised:
+        # The last one: Python prints the error that another one was raised from before it.
         kind, message = raised[-1]
         return kind(message.strip())
     message = reason(error)
@@ -220,6 +226,7 @@ def problem(error: Exception, starts: int) -> FluvialError:
         return _unreadable_time(*overflow.groups())
     if (of_worker := _worker_problem(message, starts)) is not None:
         return of_worker
+    # Behind the others: such words also stand in what users' functions raise, which has been told by then.
     if line := next((line for line in text.splitlines() if remedy_for(Exception(line))), None):
         return exhausted(Exception(line.strip(" :")), "Spark")
     if (without_python := python_problem(message)) is not None:

@@ -44,6 +44,7 @@ ARROW_SCHEMA = pa.schema(
 
 _COMPUTE: Any = pyarrow.compute  # has no types
 
+# With more, less of the state is gone before the next messages come; with fewer, each step's overhead counts.
 STEP = 20_000
 """Messages of a bucket that are processed at a time."""
 
@@ -152,6 +153,7 @@ class _Buckets:
                 self._label = label
             self._messages.append((*message,))
             if len(self._messages) >= self._most:
+                # One less: later rows may have the same time, and would be late.
                 yield from self._step(time - 1 if rank else START)
 
     def end(self) -> Iterator[list[Row]]:
@@ -161,6 +163,7 @@ class _Buckets:
         if self._job.last:
             yield from self._step(self._watermark, _WAKE, self._job.last)
         yield from self._step(self._watermark, _END)
+        # Rows are sorted by bucket: no more come of this one, so its state goes.
         self._label, self._blobs, self._watermark = None, _MemoryBlobs(), START
 
     def _step(

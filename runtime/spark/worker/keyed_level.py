@@ -34,10 +34,12 @@ from .state_pages import StatePages
 from .task_sinks import TaskSinks
 from .worker_process import this_process
 
+# With more, a table that does not fit its cache would be in memory as a whole for a moment.
 REBUILD_ROWS = 1000
 """So many rows of joined tables are rebuilt before the cache is checked against its limit."""
 
 
+# With more, one busy bucket would fill the memory of a worker; with less, each crossing to Java carries little.
 ROW_BYTES = 16 << 20
 """At about so many bytes of rows, those of a bucket leave."""
 
@@ -80,6 +82,7 @@ class LevelTask:
         if not inbox.has_messages and pages.empty:
             return  # the end of input comes to all buckets
         pages.index.convert(bundle.levels.producers)
+        # Before any stage looks for its state.
         pages.reset(bundle.resets)
         changes: list[Change] = []
         report, due = BatchReport(), (END, END)
@@ -92,6 +95,7 @@ class LevelTask:
                 due = _sooner(due, bucket_stage.task.progress.next_due())
                 changes.extend(bucket_stage.task.state.changes())
         report.due[self._level] = {bucket: due}
+        # For all stages at once: each write ends with that of the whole index.
         pages.write(changes)
         yield [report_row(self._label, report)]
 
@@ -138,6 +142,7 @@ class _BucketStage:
         while task.rebuild(REBUILD_ROWS):
             task.state.evict(self._cache)
         feeder.run(task, task.resume)
+        # Time first: what was due before the messages of this batch fires without them, as on the local engine.
         feeder.run(task, lambda: task.set_clock(times.clock))
         feeder.run(task, lambda: self._set_watermarks(times.before))
         counted = size = 0
@@ -153,6 +158,7 @@ class _BucketStage:
                 if size >= ROW_BYTES:
                     yield self._taken()
                     counted = size = 0
+        # Behind the messages: this batch has made time move so far, and none of its own is late by that.
         feeder.run(task, lambda: self._set_watermarks(times.after))
         if inbox.ended:
             feeder.run(task, self._end)

@@ -20,6 +20,7 @@ from .page_views import PageViews
 MERGED = 4
 """Bytes of pages that are merged for each byte that a delta has, so the deltas of a bucket have about a quarter of the
 bytes of its pages at most."""
+# With more, batches with few changes write whole pages; with less, deltas are written that are merged again at once.
 SPARSE = 6
 """Bytes of pages that a batch writes for each byte that it changes, rather than a delta: what that costs in the end."""
 FEW_BYTES = 16 << 10
@@ -104,6 +105,7 @@ class StatePages:
             (self._change_own if size.pages else self._change_shared)(prefix, size, entries)
         self._grow_shared()
         self._write_changes()
+        # Always: it has the position in time too, which moves with each batch.
         self._blobs.put(INDEX, _encode(self.index))
 
     def _write_changes(self) -> None:
@@ -166,6 +168,8 @@ class StatePages:
             self._views.change(page_name(prefix, number), prefix, of_page)
         if not size.entries:
             self._remove(prefix)
+        # All at once where many were added, as by a first batch: to split page by page would write most of them several
+        # times.
         elif size.wanted >= 2 * size.pages:
             entries = dict(self.scan(prefix))
             size.byte_count = sum(len(key) + len(value) for key, value in entries.items())
