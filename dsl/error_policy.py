@@ -94,7 +94,7 @@ def dead_letter(*, on: tuple[type[BaseException], ...] = (BaseException,)) -> Er
     return ErrorPolicy("dead_letter", on)
 
 
-# Time to close a connection, not to finish a request: for so long the place of the call is taken for nothing.
+# Time to close a connection, not to finish a request: for so long its permit is kept for nothing.
 GRACE_MS = 1000
 """How long a function may take to clean up once it is cancelled at its timeout. Then its call is abandoned: it runs on
 for itself, and what comes of it is ignored."""
