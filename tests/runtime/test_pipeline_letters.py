@@ -1,6 +1,6 @@
 """Dead letters are counted, shown, replayed once and dropped, on each kind of system."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from fluvial.runtime import (
 )
 from fluvial.runtime.dead_letters import Handling, handled_in, letter_of, letters_in
 from fluvial.runtime.systems import LogSystem, System
+from fluvial.runtime.systems.contract import StreamPartition
+from fluvial.runtime.systems.log.consumer import LogConsumer
 
 FIXED = {"fixed": False}
 LETTERS = "p-dead-letters"
@@ -138,6 +140,35 @@ def test_where_one_of_several_letters_is_missing_none_goes_back(system: System) 
     assert replay_dead_letters(sharing(), letters=["0:2", "0:0"], system=system).letters == 2
     assert [letter.place for letter in letters_in(system, sharing(), {(0, 1), (0, 7), (3, 0)})] == ["0:1"]
     assert sorted(handled_in(system, sharing())) == [(0, 0), (0, 2)]
+
+
+class NotingLog(LogSystem):
+    """A log that notes from where its streams are read."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, fsync=False)
+        self.read: list[tuple[str, int]] = []
+
+    def consumer(self, *, max_records: int = 10_000) -> LogConsumer:
+        return _NotingConsumer(self.directory, max_records, self.read)
+
+
+class _NotingConsumer(LogConsumer):
+    def __init__(self, directory: Path, max_records: int, read: list[tuple[str, int]]) -> None:
+        super().__init__(directory, max_records=max_records)
+        self._read = read
+
+    def assign(self, positions: Mapping[StreamPartition, int]) -> None:
+        self._read += [(stream, offset) for (stream, _), offset in positions.items()]
+        super().assign(positions)
+
+
+def test_letters_that_are_named_are_read_once_from_the_first_of_them_on(tmp_path: Path) -> None:
+    add(log := NotingLog(tmp_path), *[b"0"] * 9)
+    go(log)
+    log.read.clear()
+    assert drop_dead_letters(sharing(), letters=["0:7", "0:5"], system=log).letters == 2
+    assert [one for one in log.read if one[0] == LETTERS] == [(LETTERS, 5)]
 
 
 @pytest.mark.parametrize("letter", ["12", "a:1", "1:-1", ":", ""])
