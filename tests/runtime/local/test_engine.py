@@ -1,5 +1,6 @@
 """The engine `local` as a whole: what a run prepares, in which order, and what it leaves behind."""
 
+import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -20,11 +21,14 @@ from fluvial.dsl import (
     SystemProblem,
     Timer,
     count,
+    in_threads,
     tumbling,
 )
 from fluvial.planner import Settings, plan
+from fluvial.runtime.kernel.calls.function_pools import loop_pools
 from fluvial.runtime.local.coordination.membership import ContainerId
 from fluvial.runtime.local.engine import run
+from fluvial.runtime.local.open_tasks import close_tasks
 from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.report import Report
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
@@ -226,3 +230,27 @@ def test_a_transaction_may_last_as_long_as_the_calls_that_run_and_then_those_tha
     settings = Settings(guarantee="exactly_once", commit_interval=timedelta(seconds=3))
     started(pipeline, filled(system), settings=settings)
     assert timedelta(minutes=minutes) < max(system.longest) < timedelta(minutes=minutes, seconds=10)
+
+
+def test_the_pools_of_functions_wind_down_before_the_last_tasks_cancel_their_calls() -> None:
+    closed: list[str] = []
+
+    class Closed:
+        """A pool, or a task, that notes what is asked of it."""
+
+        users = 1
+
+        def wind_down(self) -> None:
+            closed.append("pool")
+
+        def close(self) -> None:
+            closed.append("task")
+
+    async def main() -> None:
+        pool: Any = Closed()
+        loop_pools(asyncio.get_running_loop())._pools[in_threads(str, threads=1)] = pool
+        tasks: list[Any] = [Closed(), Closed()]
+        close_tasks(tasks)
+
+    asyncio.run(main())
+    assert closed == ["pool", "task", "task"]
