@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 
 class CallPermits:
@@ -31,6 +32,9 @@ class CallPermits:
         except asyncio.CancelledError:
             if ready.done() and not ready.cancelled():
                 self.leave()
+            else:  # where no permit comes back, those who gave up would be kept for ever
+                with suppress(ValueError):
+                    self._waiting.remove(ready)
             raise
 
     def leave(self) -> None:

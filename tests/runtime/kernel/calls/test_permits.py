@@ -38,3 +38,21 @@ def test_one_who_gives_up_in_the_moment_of_its_turn_lets_the_next_one_in() -> No
         return permits.taken
 
     assert asyncio.run(main()) == 1
+
+
+def test_those_who_give_up_are_not_kept_though_no_permit_comes_back() -> None:
+    async def main() -> int:
+        permits = CallPermits(lambda: 1)
+        await permits.enter()
+        waiting = [asyncio.ensure_future(permits.enter()) for _ in range(5)]
+        await asyncio.sleep(0)
+        for one in waiting[1:]:
+            one.cancel()
+        await asyncio.wait(waiting[1:])
+        kept = len(permits._waiting)
+        permits.clear()
+        waiting[0].cancel()
+        await asyncio.wait(waiting)
+        return kept
+
+    assert asyncio.run(main()) == 1
