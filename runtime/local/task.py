@@ -146,7 +146,7 @@ class LocalTask:
         self.queues.end_bootstraps()
         self._wake_growths()
         self._work.check()
-        for queue, share in self._turns.shares(most, lambda: self.commit_is_large):
+        for queue, share in self._turns.shares(most, lambda: self.commit_is_large, self._work.calls.parks):
             if self._work.halts:
                 break
             moved |= self._process_state_slices(queue, share)

@@ -91,6 +91,10 @@ class TaskCalls:
                 free = min(free, pool.most_in_flight - pool.parked[start])
         return max(0, free)
 
+    def parks(self, start: str) -> bool:
+        """Whether as many messages of an input wait behind slow calls of their keys as may, so that none is fed."""
+        return any(pool.parked.get(start, 0) >= pool.most_in_flight for pool in self._reached(start))
+
     @property
     def free(self) -> int:
         """How many more calls the fullest pool takes now of messages that operators emit."""

@@ -58,6 +58,13 @@ def test_the_inputs_of_the_highest_priority_that_have_messages_come_first() -> N
     assert InputTurns(InputQueues([])).first() == []
 
 
+def test_an_urgent_input_whose_messages_wait_for_slow_calls_keeps_no_other_waiting() -> None:
+    turns = InputTurns(queued("a", "b", priorities=(0, 1)))
+    urgent = [queue.name for queue, _ in turns.shares(4, never_full)]
+    parked = [queue.name for queue, _ in turns.shares(4, never_full, lambda name: name == "b")]
+    assert (urgent, parked) == (["b"], ["a"])
+
+
 def test_each_input_has_its_turn_in_a_step() -> None:
     turns = InputTurns(queued("a", "b", messages=6))
     assert [step(turns, 4), step(turns, 4), step(turns, 4)] == ["aaaabbbb", "aabb", ""]

@@ -53,6 +53,8 @@ def test_an_input_whose_messages_are_parked_has_less_room_and_others_have_not() 
     slow = calls(Given(5, one=8), Given(0))
     assert (slow.room("one"), slow.room("two"), slow.free) == (2, 15, 15)
     assert calls(Given(5, one=10)).room("one") == 0
+    assert [calls(Given(5, one=10)).parks(one) for one in ("one", "two")] == [True, False]
+    assert not slow.parks("one")
 
 
 def test_an_operator_whose_messages_are_parked_emits_less() -> None:
