@@ -73,6 +73,8 @@ def remote_options(table: RemoteTable[Any, Any]) -> dict[str, str]:
         options["batch"] = f"{table.batch.size} keys, {duration(table.batch.delay_ms)}"
     if table.cache is not None:
         options["cache"] = f"{table.cache.size} rows"
+    rates = {"reads_per_second": table.reads_per_second, "writes_per_second": table.writes_per_second}
+    options |= {name: f"{rate:g}" for name, rate in rates.items() if rate is not None}
     if table.resource is not None:
         options["resource"] = table.resource.name
     if table.limit is not None:

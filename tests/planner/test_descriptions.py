@@ -96,6 +96,7 @@ def test_a_remote_table_is_shown_with_its_limits() -> None:
         retry=Retry(attempts=4),
         cache=Cache(size=10, ttl=SECOND),
         batch=Batch(size=5, delay=SECOND),
+        writes_per_second=2.5,
         limit=Limit("service", calls=9),
     )
     assert remote_options(table) == {
@@ -105,5 +106,6 @@ def test_a_remote_table_is_shown_with_its_limits() -> None:
         "attempts": "4",
         "batch": "5 keys, 1 s",
         "cache": "10 rows",
+        "writes_per_second": "2.5",
         "limit": "service",
     }
