@@ -139,7 +139,10 @@ BEHAVIOUR_TESTS: Rows = {
     ),
     "runtime/kernel/kinds/process.py": ("tests/runtime/kernel/operators/test_processor.py",),
     "runtime/kernel/kinds/row.py": ("tests/runtime/kernel/test_error_hints.py", "tests/test_kinds.py"),
-    "runtime/kernel/kinds/task.py": ("tests/runtime/kernel/operators/test_stream_task.py",),
+    "runtime/kernel/kinds/task.py": (
+        "tests/runtime/kernel/operators/test_stream_task.py",
+        "tests/dsl/test_async_stream_task.py",
+    ),
     "runtime/kernel/kinds/terminal.py": ("tests/runtime/kernel/compiler/test_bindings.py",),
     "runtime/kernel/kinds/writing.py": (
         "tests/runtime/kernel/code/test_stage_graph.py",

@@ -18,8 +18,8 @@ _KEYS: ContextVar[KeysOfCall] = ContextVar("fluvial_call_keys")
 
 
 def call_key() -> str:
-    """A key for the call of an `async_flat_map` in whose function this is called: 32 hexadecimal digits, for services
-    that do once what they are asked twice under one key (an `Idempotency-Key`).
+    """A key for the call of an `async_flat_map` in whose function this is called, or of an `AsyncStreamTask`: 32
+    hexadecimal digits, for services that do once what they are asked twice under one key (an `Idempotency-Key`).
 
     Attempts of one call have the same key, and so has the call when it is made again after a crash, on either engine
     and at any elasticity. No two calls have the same. It comes from the names of the pipeline and the operator, and the

@@ -105,7 +105,7 @@ def _door(environment: StageEnvironment, operator: Operator, call: ops.AsyncCall
     return None if free else environment.program.door(call)
 
 
-def _origins(environment: StageEnvironment, id: str) -> Callable[[InFlightMessage], str]:
+def call_origins(environment: StageEnvironment, id: str) -> Callable[[InFlightMessage], str]:
     """What names the messages in front of the calls of an operator."""
     program, graph = environment.program, environment.program.graph
     inputs = graph.inputs.items()
@@ -151,7 +151,7 @@ def _attach_calls(
         fn, client = call.fn, environment.program.clients[call.resource]
         call = replace(call, fn=with_last(fn, client))
     attached = attach_pool(environment, operator, call, after)
-    environment.pools[operator.id].give_names(_origins(environment, operator.id))
+    environment.pools[operator.id].give_names(call_origins(environment, operator.id))
     return attached
 
 

@@ -21,7 +21,7 @@ from ..environment import StageEnvironment
 from ..operators.async_stream_task import outcome_of
 from ..operators.stream_task import StreamTaskOperator, TaskSurroundings
 from ..stateful_operator import StatefulOperator
-from .async_call import after_call, attach_pool, write_call
+from .async_call import after_call, attach_pool, call_origins, write_call
 from .process import context_of
 from .row import KernelKind, if_time_counts
 from .writing import after_firing, write_stateful
@@ -88,7 +88,9 @@ def _attach_task_call(
         owner = cast("StreamTaskOperator", environment.stateful[operator.task])
         return [await outcome_of(owner.task, envelope, taken=taken)]
 
-    return attach_pool(environment, operator, replace(operator.call, fn=call), after)
+    attached = attach_pool(environment, operator, replace(operator.call, fn=call), after)
+    environment.pools[operator.id].give_names(call_origins(environment, operator.task))
+    return attached
 
 
 def _context(environment: StageEnvironment) -> TaskContext:

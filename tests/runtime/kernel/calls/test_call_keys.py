@@ -10,7 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluvial.dsl import Batch, MessageError, Pane, Pipeline, Retry, UsageError, Window, after_count, count, tumbling
+from fluvial.dsl import (
+    AsyncStreamTask,
+    Batch,
+    MessageError,
+    Pane,
+    Pipeline,
+    Retry,
+    UsageError,
+    Window,
+    after_count,
+    count,
+    tumbling,
+)
 from fluvial.planner import Settings, plan
 from fluvial.runtime import call_key, call_keys
 from fluvial.runtime.kernel.calls.async_calls import CallPool
@@ -209,6 +221,30 @@ def test_there_is_no_key_in_a_thread() -> None:
         return call.error
 
     assert "outside of the call" in str(asyncio.run(work()))
+
+
+class Keyed(AsyncStreamTask[Any, str, str]):
+    """Sends the key of each call."""
+
+    async def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+        del envelope, coordinator
+        await asyncio.sleep(0)
+        collector.send(call_key())
+
+
+def test_each_message_of_an_asynchronous_stream_task_has_a_key_of_its_own() -> None:
+    def keys() -> list[str]:
+        pipeline = Pipeline("p")
+        pipeline.task(Keyed, pipeline.stream("in", value=str), id="keyed").send_to("out", value=str)
+        with PipelineDriver(pipeline) as driver:
+            for word in ("tea", "tea"):
+                driver.send("in", word)
+            return [message.value for message in driver.read("out")]
+
+    first, second = keys()
+    assert (len(first), len(second)) == (32, 32)
+    assert first != second
+    assert keys() == [first, second]
 
 
 def test_a_batch_has_no_single_key() -> None:
