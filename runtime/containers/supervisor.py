@@ -15,6 +15,7 @@ from ...dsl.pipeline import Pipeline
 from ...dsl.text import plural
 from ..data_warnings.keyless import KeylessWarning
 from ..data_warnings.suspicious_times import LOGGER as TIMES
+from ..data_warnings.warnings_by_subject import warn_once
 from ..preflight.input_streams import LOGGER as STREAMS
 from ..preflight.input_streams import SUBJECTS
 from ..process.forks import STOPPING, apart_from_children
@@ -248,9 +249,8 @@ class Supervisor:
                 self._autosizing.add(line.progress)
         report = line.progress or line.report
         for subject, text in report.warnings.items() if report is not None else ():
-            if subject not in self._warnings:
-                self._warnings[subject] = text
-                logging.getLogger(STREAMS if subject.startswith(SUBJECTS) else TIMES).warning(text)
+            log = logging.getLogger(STREAMS if subject.startswith(SUBJECTS) else TIMES)
+            warn_once(self._warnings, subject, text, log)
 
     def _is_over(self, child: _Child, code: int) -> bool:
         """Whether a container that has ended is not to be restarted."""

@@ -11,6 +11,7 @@ from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ..process.clock import wall_clock
 from ..systems.provisioning import table_streams
+from .warnings_by_subject import warn_once
 
 LOGGER = "fluvial.times"
 """Where the warnings are logged."""
@@ -80,7 +81,8 @@ class SuspiciousTimes:
             remedy = (
                 "let timestamp= return ms: seconds are to be multiplied by 1000, microseconds divided; or set the clock"
             )
-            self._warn(f"times of {source.stream}", explain(wrong, "ms since epoch", remedy, source.origin))
+            text = explain(wrong, "ms since epoch", remedy, source.origin)
+            warn_once(self.warnings, f"times of {source.stream}", text, _log)
 
     def _check_late(self, given: NumberByName, late: NumberByName) -> None:
         for id, number in late.items():
@@ -89,7 +91,8 @@ class SuspiciousTimes:
                 operator = self._pipeline.operator(id)
                 wrong = f"{operator.label}: {more:,} of {of:,} messages were late within a minute"
                 remedy = "allow for more disorder with out_of_order= of the stream, lateness= of the window, or within="
-                self._warn(f"late at {id}", explain(wrong, "a tenth at most", remedy, operator.origin))
+                text = explain(wrong, "a tenth at most", remedy, operator.origin)
+                warn_once(self.warnings, f"late at {id}", text, _log)
         self._since, self._given, self._late = self._clock(), dict(given), dict(late)
 
     def _warn_of_missing_timestamp(self, source: ops.Source, window: ops.Operator) -> None:
@@ -97,12 +100,8 @@ class SuspiciousTimes:
         wrong += ": the times of its messages are those that they were written with"
         expected = "messages written with the times of events, as produce --timestamp-field does"
         remedy = 'nothing if they are; else give the stream timestamp=, or the window time="processing"'
-        self._warn(f"timestamp of {source.stream}", explain(wrong, expected, remedy, source.origin))
-
-    def _warn(self, subject: str, text: str) -> None:
-        if subject not in self.warnings:
-            self.warnings[subject] = text
-            _log.warning(text)
+        text = explain(wrong, expected, remedy, source.origin)
+        warn_once(self.warnings, f"timestamp of {source.stream}", text, _log)
 
 
 def _leading_to(pipeline: Pipeline, ends: Iterable[ops.Operator]) -> dict[str, ops.Operator]:

@@ -12,6 +12,7 @@ from ...dsl.validation import explain
 from ...planner.growths import fits
 from ...planner.plan import Plan
 from ...planner.settings import Settings
+from ..data_warnings.warnings_by_subject import warn_once
 from ..systems.contract import ProducingSystem, StreamDescription, System
 from ..systems.errors import OffsetOutside
 from .other_engine import other_engine_warning
@@ -102,7 +103,8 @@ class InputStreamMonitor:
         self.grown: dict[str, int] = {}
         if other := other_engine_warning(plan, system, settings, engine):
             expected = "one engine per pipeline, or separate outputs for each engine"
-            self._warn(ENGINE, explain(other.wrong, expected, other.remedy, plan.pipeline.origin))
+            text = explain(other.wrong, expected, other.remedy, plan.pipeline.origin)
+            warn_once(self.warnings, ENGINE, text, _log)
         self._plan, self._system, self._engine, self._ends, self._clock = plan, system, engine, ends, clock
         self._reset = reset_command(plan, system, settings, engine)
         self._descriptions = descriptions_of(system, streams)
@@ -158,7 +160,8 @@ class InputStreamMonitor:
                     raise unfit_growth(self._plan, stream, planned, now.partitions)
                 self.grown[stream] = now.partitions
             else:
-                self._warn(PARTITIONS + stream, self._grown(stream, planned, now.partitions))
+                text = self._grown(stream, planned, now.partitions)
+                warn_once(self.warnings, PARTITIONS + stream, text, _log)
 
     def follow(self, plan: Plan) -> None:
         """Compare with a plan in which sources have grown from now on."""
@@ -177,8 +180,3 @@ class InputStreamMonitor:
                 f"over, which reads inputs from their start: {self._reset} --all"
             )
         return explain(wrong, "as many as at the start", remedy, _origin(self._plan, stream))
-
-    def _warn(self, subject: str, text: str) -> None:
-        if subject not in self.warnings:
-            self.warnings[subject] = text
-            _log.warning(text)

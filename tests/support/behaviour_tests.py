@@ -165,6 +165,7 @@ BEHAVIOUR_TESTS: Rows = {
     ),
     "runtime/autosize/run_load.py": ("tests/runtime/autosize/test_task_needs.py",),
     "runtime/local/coordination/late_coordination.py": ("tests/conformance/test_drain_cases.py",),
+    "runtime/data_warnings/warnings_by_subject.py": ("tests/runtime/data_warnings/test_suspicious_times.py",),
     "runtime/local/coordination/stream_clients.py": (
         "tests/runtime/local/coordination/test_limit_leases.py",
         "tests/runtime/local/handover/test_heartbeats.py",

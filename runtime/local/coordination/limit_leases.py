@@ -16,7 +16,7 @@ from ...systems.contract import ProducingSystem, System
 from .limit_board import BEAT_SECONDS, LimitBoard
 from .limit_ledger import LimitGrant, LimitReport
 from .membership import Membership
-from .stream_clients import StreamClients
+from .stream_clients import StreamClients, StreamPeer
 
 # A seventh of a beat: less would wake the thread for nothing most of the time.
 POLL_SECONDS = 0.02
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 _decode = json.Decoder(LimitReport | LimitGrant).decode
 
 
-class LimitLeases:
+class LimitLeases(StreamPeer):
     """Writes what a container reports and grants, and reads what all write, in a thread. Whatever fails is told once,
     and tried again with other clients; meanwhile leases lapse, and calls wait. `granted` is called after each record:
     more calls may begin."""
@@ -41,9 +41,9 @@ class LimitLeases:
         granted: Callable[[], None],
         machine: Machine = THIS_MACHINE,
     ) -> None:
+        super().__init__()
         self._system, self._stream, self._board, self._granted = system, limits(pipeline), board, granted
         self._machine = machine
-        self._clients: StreamClients | None = None
         self._next: int | None = None
         self._failing = False
         self._stop = Event()
@@ -65,7 +65,7 @@ class LimitLeases:
         if self._clients is not None:
             with suppress(Exception):  # what it holds lapses, then
                 self._leave(self._clients)
-        self._part_with_clients()  # here: no other thread may close what this one may use, be it late
+        self._close_clients()  # here: no other thread may close what this one may use, be it late
 
     def _leave(self, clients: StreamClients) -> None:
         """Give all back, and then what was granted before that was read."""
@@ -90,7 +90,7 @@ class LimitLeases:
             if not self._failing:
                 _log.warning("limits of calls are not shared, and calls wait for them: %s", error)
             self._failing = True
-            self._part_with_clients()
+            self._close_clients()
             self._stop.wait(seconds)
 
     def turn(self, seconds: float) -> None:
@@ -132,12 +132,6 @@ class LimitLeases:
         self._next = end if known is None else known
         self._clients = StreamClients.open(self._system, self._stream, self._next)
         return self._clients
-
-    def _part_with_clients(self) -> None:
-        clients, self._clients = self._clients, None
-        if clients is not None:
-            with suppress(Exception):  # they fail already
-                clients.close()
 
 
 def share_limits(

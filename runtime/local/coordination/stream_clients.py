@@ -1,6 +1,6 @@
 """The clients of a stream by which containers of a run tell each other something: it has one partition."""
 
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Self
 
@@ -25,3 +25,17 @@ class StreamClients:
         """Close both, the second also where the first fails to."""
         with closing(self.consumer), closing(self.producer):
             pass
+
+
+class StreamPeer:
+    """What tells containers of a run something by a stream: the clients that it has open now, if any."""
+
+    def __init__(self) -> None:
+        self._clients: StreamClients | None = None
+
+    def _close_clients(self) -> None:
+        """Close the clients, so that others are opened. What closing raises is passed over: they fail already."""
+        clients, self._clients = self._clients, None
+        if clients is not None:
+            with suppress(Exception):
+                clients.close()

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Event, Lock, Thread
@@ -13,7 +13,7 @@ from ....dsl.message import Record
 from ....planner.stream_names import heartbeats
 from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem
-from ..coordination.stream_clients import StreamClients
+from ..coordination.stream_clients import StreamClients, StreamPeer
 
 # Four may be lost, or come late, before a container is taken for dead; more would be records that say nothing.
 BEATS = 5
@@ -49,7 +49,7 @@ class Silence:
 _decode = json.Decoder(Heartbeat).decode
 
 
-class Heartbeats:
+class Heartbeats(StreamPeer):
     """Sends heartbeats of a container in a thread, and listens to those of others. Nothing is decided here: what takes
     long must not hold a heartbeat up.
 
@@ -67,6 +67,7 @@ class Heartbeats:
         machine: Machine = THIS_MACHINE,
         incarnation: str = "",
     ) -> None:
+        super().__init__()
         self.timeout = timeout.total_seconds()
         self._system, self._stream = system, heartbeats(pipeline)
         self._own = Heartbeat(container=container, run=run, incarnation=incarnation)
@@ -82,7 +83,6 @@ class Heartbeats:
         self._echo, self._opened = float("-inf"), float("-inf")
         self._failing = False
         self._stop = Event()
-        self._clients: StreamClients | None = None
         self._open()
         self._read_history()
         self._thread = Thread(target=self._run, name="fluvial-heartbeats", daemon=True)
@@ -153,7 +153,7 @@ class Heartbeats:
             text = "container %d cannot tell others that it has ended, so that they may take its tasks over: %s"
             _log.warning(text, self._own.container, error)
         finally:
-            self._part_with_clients()
+            self._close_clients()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -170,13 +170,13 @@ class Heartbeats:
                 text = "heartbeats of container %d fail, and are tried again: %s"
                 _log.warning(text, self._own.container, error)
             self._failing = True
-            self._part_with_clients()
+            self._close_clients()
             self._stop.wait(seconds)
 
     def turn(self, seconds: float) -> None:
         """Send a heartbeat, and read those of others for up to so many seconds."""
         if self._machine.clock() - max(self._echo, self._opened) > self.timeout:
-            self._part_with_clients()  # the stream may have been made anew
+            self._close_clients()  # the stream may have been made anew
         clients = self._clients or self._open()
         lacks = tuple(sorted(self._lacking))
         self._send(clients, structs.replace(self._own, lacks=lacks) if lacks else self._own)
@@ -189,12 +189,6 @@ class Heartbeats:
         clients = StreamClients.open(self._system, self._stream, admin.ends(self._stream)[0])
         self._clients, self._opened = clients, self._machine.clock()
         return clients
-
-    def _part_with_clients(self) -> None:
-        clients, self._clients = self._clients, None
-        if clients is not None:
-            with suppress(Exception):  # they fail already
-                clients.close()
 
     def _read_history(self) -> None:
         """Learn which containers have ended in good order before this one has started."""

@@ -85,7 +85,7 @@ def test_errors_are_told_once_and_leases_lapse_until_they_are_over(
     sharing.turns(3)
     sharing.system.refuses = True
     for leases in sharing.leases:
-        leases._part_with_clients()
+        leases._close_clients()
     with caplog.at_level(logging.WARNING):
         sharing.turns(2)
     assert [record.getMessage() for record in caplog.records] == [
@@ -103,7 +103,7 @@ def test_a_container_whose_clients_failed_takes_part_again(gone: bool) -> None:
     sharing.turns(3)
     leader, second, _ = sharing.leases
     assert leader._board.leads
-    second._part_with_clients()
+    second._close_clients()
     del sharing.leases[:2]
     sharing.turns(3)  # another leads meanwhile
     if gone:

@@ -227,7 +227,7 @@ def test_tasks_are_evened_out_once_all_are_alive_and_not_before() -> None:
         run.pass_time(6)
         before = run.assignment()
         run.start(1)
-        run.alive.pop(1)[1]._part_with_clients()  # it runs by its presence, and sends no heartbeats
+        run.alive.pop(1)[1]._close_clients()  # it runs by its presence, and sends no heartbeats
         run.pass_time(2)
         assert run.assignment() == before
         run.start(1)

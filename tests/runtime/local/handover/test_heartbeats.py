@@ -172,7 +172,7 @@ def test_whatever_fails_is_told_once_and_tried_again_at_the_usual_pace(caplog: p
     beating.turns(0, 1)
 
     beating.system.refuses = True
-    own._part_with_clients()
+    own._close_clients()
     for _ in range(3):
         beating.turns(0, seconds=2)
     beating.system.refuses = False
