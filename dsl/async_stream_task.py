@@ -45,22 +45,24 @@ class TaskCallback:
         self._lock = Lock()
 
     def complete(self) -> None:
-        """The message is done. Raises UsageError where that, or a failure, has been told already."""
+        """The message is done. Raises UsageError where that, or a failure, has been reported already."""
         self._end("complete", None)
 
     def fail(self, error: BaseException) -> None:
         """The message has failed, with an exception, or with UsageError for anything else. Raises UsageError where
-        that, or that it is done, has been told already."""
-        told: Any = error
-        if not isinstance(told, BaseException):  # the thread that tells it might have nobody to raise to
-            error = UsageError(explain(f"callback.fail({told!r})", "an exception", "pass one, such as ValueError(...)"))
+        that, or that it is done, has been reported already."""
+        given: Any = error
+        if not isinstance(given, BaseException):  # the thread that reports it might have nobody to raise to
+            error = UsageError(
+                explain(f"callback.fail({given!r})", "an exception", "pass one, such as ValueError(...)")
+            )
         self._end("fail", error)
 
     def _end(self, what: str, error: BaseException | None) -> None:
         with self._lock:  # of two threads one is first
             ended, self._ended = self._ended, None
         if ended is None:
-            wrong = f"callback.{what} of a message that has been told to be done, or to have failed"
+            wrong = f"callback.{what} of a message that has been reported as done, or as failed"
             raise UsageError(explain(wrong, "one call for each message", "call it once"))
         ended(error)
 

@@ -393,8 +393,8 @@ class Pipeline:
             raise no_such_verb(self, name, dir(type(self)), "use one of them; verbs are those of its streams")
 
         def __getattribute__(self, name: str) -> Any:
-            found = object.__getattribute__(self, name)
-            return found if name.startswith("_") else explained_attribute(found)
+            attribute = object.__getattribute__(self, name)
+            return attribute if name.startswith("_") else explained_attribute(attribute)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {len(self._graph)} operators)"

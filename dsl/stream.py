@@ -390,8 +390,8 @@ class MessageStream(Generic[V]):
             raise PipelineError(explain(wrong, "a verb, such as map(fn) or send_to(name)", remedy))
 
         def __getattribute__(self, name: str) -> Any:
-            found = object.__getattribute__(self, name)
-            return found if name.startswith("_") else explained_attribute(found)
+            attribute = object.__getattribute__(self, name)
+            return attribute if name.startswith("_") else explained_attribute(attribute)
 
     # Samza's spellings.
     asyncFlatMap = async_flat_map

@@ -107,8 +107,8 @@ class Table(Generic[K, V]):
             raise no_such_verb(self, name, dir(type(self)), "its .changes() is a stream, which has other verbs")
 
         def __getattribute__(self, name: str) -> Any:
-            found = object.__getattribute__(self, name)
-            return found if name.startswith("_") else explained_attribute(found)
+            attribute = object.__getattribute__(self, name)
+            return attribute if name.startswith("_") else explained_attribute(attribute)
 
     def __repr__(self) -> str:
         return f"Table({self._tail})"

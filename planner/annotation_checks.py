@@ -16,9 +16,9 @@ def check_annotations(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
     """Refuse a function that is annotated to take other values than it gets, and an output of another type."""
     for operator in pipeline.operators:
         inputs = [flows[source] for source in operator.inputs]
-        for found in PLANNER_KINDS[operator].contradictions(operator, inputs):
-            if found.source is None or _is_certain(pipeline, operator.inputs[found.source]):
-                raise PlanError(explain(found.wrong, found.expected, found.remedy, operator.origin))
+        for one in PLANNER_KINDS[operator].contradictions(operator, inputs):
+            if one.source is None or _is_certain(pipeline, operator.inputs[one.source]):
+                raise PlanError(explain(one.wrong, one.expected, one.remedy, operator.origin))
 
 
 def _is_certain(pipeline: Pipeline, source: str) -> bool:

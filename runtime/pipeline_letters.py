@@ -112,10 +112,10 @@ def show_dead_letter(
     >>> show_dead_letter(pipeline, "0:12", system="kafka://localhost:9092")  # doctest: +SKIP
     """
     streams, wanted = _system_of(pipeline, system), _place_of(letter)
-    found = next(letters_in(streams, pipeline, {wanted}), None)
-    if found is None:
+    first = next(letters_in(streams, pipeline, {wanted}), None)
+    if first is None:
         raise _no_letter(pipeline, letter)
-    return found, handled_in(streams, pipeline).get(wanted)
+    return first, handled_in(streams, pipeline).get(wanted)
 
 
 @partial(explained_call, error=UsageError)

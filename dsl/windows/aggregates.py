@@ -290,8 +290,8 @@ def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
 
 def _accumulator(init: Callable[[], Any], add: Callable[..., Any], merge: Callable[..., Any] | None, type: Any) -> Any:
     """The type of an accumulator; raises PipelineError where nothing tells it, or functions contradict each other."""
-    made, added = init if isclass(init) else promised(init), promised(add)
-    takes_back("aggregate", "init gives", made, "add takes", taken(add))
+    initial, added = init if isclass(init) else promised(init), promised(add)
+    takes_back("aggregate", "init gives", initial, "add takes", taken(add))
     takes_back("aggregate", "add returns", added, "add takes", taken(add))
     takes_back("aggregate", "add returns", added, "type= is", type)
     if merge is not None:

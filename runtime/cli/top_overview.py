@@ -173,10 +173,10 @@ def _inputs(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[Inp
 
 def _partitions(containers: Sequence[Progress]) -> dict[str, set[str]]:
     """The partitions of each stream that is read: of one where they are not known, as on Spark."""
-    found: dict[str, set[str]] = {}
+    partitions: dict[str, set[str]] = {}
     for _, _, stream, partition in (sample.labels for sample in samples_of(containers, "messages_processed")):
-        found.setdefault(stream, set()).add(partition)
-    return found
+        partitions.setdefault(stream, set()).add(partition)
+    return partitions
 
 
 def _outputs(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[OutputRow]:

@@ -46,7 +46,7 @@ class InputGrowth:
             self._opener.grow(self._inputs.grown)
         plan = self._opener.run.plan
         if plan is not self._plan:  # also where a task that was taken over knew of it
-            self._tell(plan)
+            self._log_growth(plan)
             self._plan = plan
             self._inputs.follow(plan)
             for task in tasks:
@@ -60,7 +60,7 @@ class InputGrowth:
         """A task with the partitions that it has now. It is committed, and nothing is in flight."""
         return self._opener.reopened(task)
 
-    def _tell(self, plan: Plan) -> None:
+    def _log_growth(self, plan: Plan) -> None:
         """Say which partitions are new: they are held for a while, in which lag grows."""
         for stream in plan.streams:
             before = self._plan.stream(stream.name).partitions

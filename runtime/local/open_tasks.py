@@ -66,8 +66,8 @@ class Programs:
         """Have programs of a plan in which sources have grown from now on."""
         before, self._plan = self._plan, plan
         same = {new.name for old, new in zip(before.streams, plan.streams, strict=True) if old == new}
-        kept = {stage.id for stage in plan.stages if same.issuperset(stage.inputs)}
-        self._compiled = {of: program for of, program in self._compiled.items() if of[0] in kept}
+        unchanged = {stage.id for stage in plan.stages if same.issuperset(stage.inputs)}
+        self._compiled = {of: program for of, program in self._compiled.items() if of[0] in unchanged}
 
     def cancel_batches(self) -> None:
         """Cancel what the clients of remote tables have in flight."""
@@ -156,11 +156,11 @@ class TaskOpener:
         read = {name: growth + 1 for name, growth in sorted(known) if name in streams}
         unknown = {name: number for name, number in read.items() if number > streams[name].growths}
         if unknown and isinstance(self.system, ProducingSystem):
-            found = {name: one.partitions for name, one in self.system.admin().describe(unknown).items()}
-            least = {name: min(found[name], unknown[name] * streams[name].spread) for name in found}
+            counts = {name: one.partitions for name, one in self.system.admin().describe(unknown).items()}
+            least = {name: min(counts[name], unknown[name] * streams[name].spread) for name in counts}
             self.grow(least)
             # Of what tasks cannot follow as it is now they read on what they have read.
-            self.grow({name: count for name, count in found.items() if fits(self.run.plan, name, count)})
+            self.grow({name: count for name, count in counts.items() if fits(self.run.plan, name, count)})
 
     @property
     def _held_until(self) -> int:

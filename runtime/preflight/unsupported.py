@@ -134,15 +134,15 @@ def _between_calls(plan: Plan, system: str) -> Iterable[str]:
     """What fires, with calls before and behind it in its stage."""
     if not system.startswith("kafka:"):
         return []
-    pipeline, found = plan.pipeline, list[str]()
+    pipeline, labels = plan.pipeline, list[str]()
     for stage in plan.stages:
         graph = pipeline.graph.subgraph(stage.operators)
         calls = {id for id in stage.operators if pipeline.operator(id).async_call is not None}
         ancestors = {id: nx.ancestors(graph, id) for id in stage.operators}
         before_calls = {id for call in calls for id in ancestors[call]}
         between = [pipeline.operator(id) for id in stage.operators if id in before_calls and calls & ancestors[id]]
-        found += [operator.label for operator in between if PLANNER_KINDS[operator].fires_at_end(operator)]
-    return found
+        labels += [operator.label for operator in between if PLANNER_KINDS[operator].fires_at_end(operator)]
+    return labels
 
 
 def _not_exclusive(plan: Plan, _: str) -> Iterable[str]:
@@ -165,12 +165,12 @@ def _excluding_often(plan: Plan, _: str) -> Iterable[str]:
 
 def _before_calls(plan: Plan) -> set[str]:
     """The operators with asynchronous calls behind them in their stage."""
-    pipeline, found = plan.pipeline, set[str]()
+    pipeline, ids = plan.pipeline, set[str]()
     for stage in plan.stages:
         graph = pipeline.graph.subgraph(stage.operators)
         calls = [id for id in stage.operators if pipeline.operator(id).async_call is not None]
-        found.update(id for call in calls for id in nx.ancestors(graph, call))
-    return found
+        ids.update(id for call in calls for id in nx.ancestors(graph, call))
+    return ids
 
 
 def _journals(plan: Plan, _: str) -> Iterable[str]:

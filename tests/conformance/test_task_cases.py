@@ -364,7 +364,7 @@ def test_c02_a_second_call_is_refused() -> None:
     callback = told(calls)
     callback.complete()
     for again in (callback.complete, lambda: callback.fail(ValueError("no"))):
-        with pytest.raises(UsageError, match="told to be done"):
+        with pytest.raises(UsageError, match="reported as done"):
             again()
     assert calls == [None]
 

@@ -123,7 +123,7 @@ class Admission:
             ticket = self._take(now, tokens)
             self._look_again(loop)
             return ticket
-        self._tell_if_exhausted()
+        self._warn_if_exhausted()
         if self._fails:
             raise self._no_budget()
         ready: asyncio.Future[Ticket] = loop.create_future()
@@ -187,7 +187,7 @@ class Admission:
             now = loop.time()
             wait = self._wait(now, tokens)
             if wait > 0:
-                self._tell_if_exhausted()
+                self._warn_if_exhausted()
                 if self._fails:
                     waiting.popleft()
                     ready.set_exception(self._no_budget())
@@ -239,7 +239,7 @@ class Admission:
     def _room(self, *, asked: bool) -> int:
         loop = self._loop
         if self.exhausted:
-            self._tell_if_exhausted()  # no call does that for messages that are not taken
+            self._warn_if_exhausted()  # no call does that for messages that are not taken
             # With "error" messages must be taken, to fail; unless other processes have budget left.
             return 1 << 30 if self._fails else 0
         if loop is None or loop.is_closed():
@@ -319,11 +319,11 @@ class Admission:
     def _cost_of(self, value: Any, results: Any) -> float:
         return 1.0 if self.limit.cost is None else _amount(self.limit.cost(value, results), "cost")
 
-    def _tell_if_exhausted(self) -> None:
+    def _warn_if_exhausted(self) -> None:
         if self.on_exhausted is not None and self._in_flight == 0 and self._all_is_used:
-            tell, self.on_exhausted = self.on_exhausted, None
+            warn, self.on_exhausted = self.on_exhausted, None
             pauses = self.limit.when_exhausted == "pause"
-            tell(
+            warn(
                 f"{self._no_budget()}: {'calls wait, and nothing more is read for them' if pauses else 'messages fail'}"
             )
 

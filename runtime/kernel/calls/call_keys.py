@@ -120,9 +120,9 @@ def origins(
     messages."""
 
     def origin(message: InFlightMessage) -> str:
-        found = origin_of(message, sources, windows, run)
-        if found is not None:
-            return repr((operator, *found))
+        parts = origin_of(message, sources, windows, run)
+        if parts is not None:
+            return repr((operator, *parts))
         wrong = f"call_key() for a message of {message.queue.start}"
         expected = "one of a source that is read by the same stage, or an on-time pane of a window there"
         raise UsageError(explain(wrong, expected, "give the messages an id of your own before, and use that"))

@@ -31,18 +31,18 @@ limits and breakers have counted."""
 
 def admission_of(clients: Clients, limit: Limit) -> Admission:
     """What lets calls begin within a limit in the process that has these clients."""
-    found: Admission | None = clients.get(limit)
-    if found is None:
-        found = clients[limit] = Admission(limit)
-    return found
+    admission: Admission | None = clients.get(limit)
+    if admission is None:
+        admission = clients[limit] = Admission(limit)
+    return admission
 
 
 def circuit_of(clients: Clients, breaker: Breaker) -> Circuit:
     """What leaves off the calls of a service that fails, in the process that has these clients."""
-    found: Circuit | None = clients.get(breaker)
-    if found is None:
-        found = clients[breaker] = Circuit(breaker)
-    return found
+    circuit: Circuit | None = clients.get(breaker)
+    if circuit is None:
+        circuit = clients[breaker] = Circuit(breaker)
+    return circuit
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,8 @@ def attach_pool(
 ) -> dict[str, Any]:
     """Make the pool of an operator; `after` takes each call that has ended. Returns what compiled code calls."""
     given: dict[str, Any] = {}
-    if (kept := environment.options.journals.get(operator.id)) is not None:
-        given["journal"] = _journal(environment, operator, kept)
+    if (results := environment.options.journals.get(operator.id)) is not None:
+        given["journal"] = _journal(environment, operator, results)
     if call.table is not None:
         if call.limit is not None:
             given["door"] = TableDoor(environment.program.admission(call.limit))

@@ -70,12 +70,12 @@ def _sent() -> None:
 def _change(change: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     """Apply a change. Raises UsageError for one that has only been made ready: nothing would await it, or iterate over
     it, and the message would count without it."""
-    made: Any = change(*arguments)
-    if made is None or not (inspect.isawaitable(made) or inspect.isgenerator(made) or inspect.isasyncgen(made)):
+    value: Any = change(*arguments)
+    if value is None or not (inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)):
         return
-    if inspect.iscoroutine(made):
-        made.close()
-    wrong = f"collector.apply got {called_name(change)}, which returns a {type(made).__name__}"
+    if inspect.iscoroutine(value):
+        value.close()
+    wrong = f"collector.apply got {called_name(change)}, which returns a {type(value).__name__}"
     raise UsageError(explain(wrong, "a plain function", "await in process, and apply what changes state"))
 
 

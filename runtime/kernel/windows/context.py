@@ -62,11 +62,11 @@ class WindowContext:
 
     def snapshot_of(self, window: Any) -> Callable[[], Any]:
         """The snapshot of a record with an accumulator, whose other fields are replaced, and not changed in place."""
-        kept, accumulator = copy(window), self.snapshot(window.accumulator)
+        record, accumulator = copy(window), self.snapshot(window.accumulator)
 
         def restore() -> Any:
-            kept.accumulator = accumulator()
-            return kept
+            record.accumulator = accumulator()
+            return record
 
         return restore
 

@@ -126,15 +126,15 @@ class LimitLedger:
         holder.number, holder.heard_at, holder.leaves = report.number, now, report.leaves
         holder.waited_for = False
         for amount, (most, per) in self._amounts.items():
-            told = report.holdings.get(amount)
-            if told is None:
+            holding = report.holdings.get(amount)
+            if holding is None:
                 continue
             part = holder.parts.setdefault(amount, _Part(Meter(most, per)))
             # What was granted since it has reported is on its way.
-            part.granted = max(part.granted, told.granted)
-            part.capacity = told.capacity + part.granted - told.granted
-            part.used_lately.take(now, max(0.0, told.used - part.used))
-            part.used, part.wants, part.needs = max(part.used, told.used), told.wants, told.needs
+            part.granted = max(part.granted, holding.granted)
+            part.capacity = holding.capacity + part.granted - holding.granted
+            part.used_lately.take(now, max(0.0, holding.used - part.used))
+            part.used, part.wants, part.needs = max(part.used, holding.used), holding.wants, holding.needs
 
     def follow(self, grant: LimitGrant, now: float, *, own: bool = False) -> bool:
         """Take in what a leader grants, or this container its `own` one. Returns False for what is void."""

@@ -114,11 +114,11 @@ class TaskJournal:
 
     def take(self, name: bytes) -> bytes | None:
         """The results that an earlier run has kept under a name, once."""
-        found = self._entries.pop(name, None)
-        if found is None:
+        entry = self._entries.pop(name, None)
+        if entry is None:
             return None
         self.answered += 1
-        return found[1]
+        return entry[1]
 
     def keep(self, name: bytes, results: bytes) -> None:
         """Write the results of a call that has ended."""

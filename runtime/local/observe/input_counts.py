@@ -76,9 +76,9 @@ class InputCounts:
             if keys is None or keys.total < FEWEST_SAMPLED:
                 continue
             type_ = task.program.flows[task.program.graph.inputs[stream].writer].key
-            for found in keys.hottest(MOST_KEYS):
-                if found.at_least >= LEAST_SHARE:
-                    yield HotKey(task.name, stream, key_text(type_, found.key), round(found.at_least, 3))
+            for hot in keys.hottest(MOST_KEYS):
+                if hot.at_least >= LEAST_SHARE:
+                    yield HotKey(task.name, stream, key_text(type_, hot.key), round(hot.at_least, 3))
 
 
 def key_text(type_: Any, key: bytes) -> str:

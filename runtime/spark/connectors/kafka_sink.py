@@ -76,11 +76,11 @@ def with_ids(messages: Messages, prefix: str, seen: Counter[tuple[str, str]] | N
     `seen` is given, a digest of the message, and which one of its kind it is. A message of another pipeline's loses the
     id that it came with."""
     given = messages.headers or [()] * len(messages.positions)
-    headers = [tuple(header for header in kept if header[0] != MESSAGE_ID) for kept in given]
+    headers = [tuple(header for header in rest if header[0] != MESSAGE_ID) for rest in given]
     messages = structs.replace(messages, headers=headers)
     ids = map(str, messages.positions) if seen is None else _by_content(messages, prefix, seen)
     pairs = zip(headers, ids, strict=True)
-    return structs.replace(messages, headers=[(*kept, (MESSAGE_ID, f"{prefix}/{id}".encode())) for kept, id in pairs])
+    return structs.replace(messages, headers=[(*rest, (MESSAGE_ID, f"{prefix}/{id}".encode())) for rest, id in pairs])
 
 
 def _by_content(messages: Messages, prefix: str, seen: Counter[tuple[str, str]]) -> Iterator[str]:

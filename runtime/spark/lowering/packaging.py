@@ -186,7 +186,7 @@ def _pickled(data: bytes) -> bytes:
     """The pickle behind the line of its version. Raises SystemProblem if this process has another version."""
     line, end, pickled = data.partition(b"\n")
     if line + end != _made_by():
-        here, there = (found.decode(errors="replace").strip() for found in (_made_by(), line))
+        here, there = (version.decode(errors="replace").strip() for version in (_made_by(), line))
         wrong = f"a Python process of Spark's has {here}, and the run was started with {there}"
         remedy = "install the same version on the driver and on every worker"
         raise SystemProblem(explain(wrong, "one version of Fluvial", remedy, sys.prefix))

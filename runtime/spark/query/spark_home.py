@@ -107,8 +107,8 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _zip_of(package: str, folder: Path) -> Path:
-    (found,) = folder.glob(f"{package}*.zip")
-    return found
+    (zip_file,) = folder.glob(f"{package}*.zip")
+    return zip_file
 
 
 def _remove(home: Path, owner: int) -> None:

@@ -183,8 +183,8 @@ class _Buckets:
             one = _decode_rest(rest)
             by_stream.setdefault(one.stream, []).append((one.position, (key, value, one.time, one.headers)))
         self._messages = []
-        for stream, found in by_stream.items():
-            positions, records = zip(*found, strict=True)
+        for stream, entries in by_stream.items():
+            positions, records = zip(*entries, strict=True)
             yield encode(messages_of(stream, 0, positions, records))
 
     def _times(self, watermark: int) -> dict[str, StreamTime]:
