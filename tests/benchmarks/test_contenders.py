@@ -23,7 +23,7 @@ def test_the_loop_is_always_measured_and_first() -> None:
     assert len(chosen(None, ["own", "peer"])) == len(CONTENDERS)
 
 
-def test_what_is_missing_for_a_contender_is_told() -> None:
+def test_what_is_missing_for_a_contender_is_reported() -> None:
     assert "bench-peers" in (lacking(replace(CONTENDERS["quix"], name="nobody")) or "")
     assert lacking(CONTENDERS["raw"]) is None
 

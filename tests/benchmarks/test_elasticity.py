@@ -70,7 +70,7 @@ def test_a_gap_is_of_one_task_and_touches_the_time_that_is_asked_for() -> None:
     assert longest_gap([], 0, 1) == 0
 
 
-def test_what_is_missing_doubled_or_wrong_is_told() -> None:
+def test_what_is_missing_doubled_or_wrong_is_reported() -> None:
     assert problem(STEADY, 400, once=True) == ""
     assert problem(STEADY[1:], 400, once=True) == "1 missing"
     assert problem([*STEADY, STEADY[0]], 400, once=True) == "1 doubled"
@@ -229,7 +229,7 @@ def test_the_guide_shows_the_figures_that_are_kept() -> None:
     assert published(PAGE, MAKER) == figures(kept)
 
 
-def test_the_tasks_that_moved_are_told_by_their_partitions() -> None:
+def test_the_tasks_that_moved_are_named_by_their_partitions() -> None:
     assert tasks_moved([{"task": "held-in/3", "from": 0, "to": 1}, {"task": "held-in/1", "from": 0, "to": 1}]) == [1, 3]
 
 

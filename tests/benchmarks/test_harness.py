@@ -53,7 +53,7 @@ def test_an_input_is_loaded_once(topics: Topics) -> None:
 
 
 @pytest.mark.parametrize("name", ["W5", *(pytest.param(name, marks=pytest.mark.long) for name in ("W2", "W6"))])
-def test_the_time_of_the_main_thread_is_told_by_part(name: str, topics: Topics) -> None:
+def test_the_time_of_the_main_thread_is_reported_by_part(name: str, topics: Topics) -> None:
     found = list(shares(WORKLOADS[name], Size(MESSAGES), topics, quiet))
     ours = {share.part: share.nanoseconds for share in found if share.engine == "local"}
     assert ours[WHOLE] == pytest.approx(sum(ours.values()) - ours[WHOLE], abs=len(ours))
@@ -69,7 +69,7 @@ def test_a_run_leaves_nothing_behind(topics: Topics) -> None:
     wait_until(lambda: topics.names() == before, "the topics that were there before", 30)
 
 
-def test_a_program_that_fails_is_told_with_its_last_words(topics: Topics, tmp_path: Path) -> None:
+def test_a_program_that_fails_is_reported_with_its_last_words(topics: Topics, tmp_path: Path) -> None:
     program = tmp_path / "fails.py"
     program.write_text("raise SystemExit('out of luck')")
     told: list[str] = []

@@ -100,7 +100,7 @@ def test_a_pipeline_starts_over_from_a_time(fluvial: Fluvial) -> None:
         (("reset", "copies.py", "--to", "latest", "--state", "x"), 2, "reset with --state and --all"),
     ],
 )
-def test_what_is_wrong_is_told(fluvial: Fluvial, words: tuple[str, ...], code: int, wrong: str) -> None:
+def test_what_is_wrong_is_reported(fluvial: Fluvial, words: tuple[str, ...], code: int, wrong: str) -> None:
     load(fluvial)
     ended = fluvial(*words)
     assert (ended.code, wrong in ended.err) == (code, True), ended.err

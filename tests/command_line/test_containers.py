@@ -87,7 +87,7 @@ def test_escapes_that_children_say_are_shown(fluvial: Fluvial, folder: Path) -> 
 
 
 @pytest.mark.slow
-def test_idle_containers_are_told_of(fluvial: Fluvial, folder: Path) -> None:
+def test_idle_containers_are_reported(fluvial: Fluvial, folder: Path) -> None:
     ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", *COUNTS, "--quiet", "--containers", "3")
     assert (ended.code, len(counts(folder))) == (0, 3)
     assert ended.err == "1 container of 3 will be idle: there are no more tasks\n"
@@ -133,7 +133,7 @@ def test_what_is_refused(fluvial: Fluvial, words: tuple[str, ...], wrong: str, e
     assert any(line.startswith("  expected: ") and expected in line for line in rest)
 
 
-def test_a_cluster_that_is_not_there_is_told_before_anything_is_written(fluvial: Fluvial, folder: Path) -> None:
+def test_a_cluster_that_is_not_there_is_reported_before_anything_is_written(fluvial: Fluvial, folder: Path) -> None:
     pytest.importorskip("pyspark")
     words = ("--containers", "2", "--on", "spark://127.0.0.1:1", "--system", "log:here")
     ended = fluvial("run", "letters.py", *words, *WORDS)

@@ -81,7 +81,7 @@ def test_what_a_letter_says_is_neither_obeyed_nor_taken_for_markup(fluvial: Fluv
         (("replay", "shares.py", "--offset", "9"), "letter '9'"),
     ],
 )
-def test_what_is_wrong_is_told(fluvial: Fluvial, words: tuple[str, ...], wrong: str) -> None:
+def test_what_is_wrong_is_reported(fluvial: Fluvial, words: tuple[str, ...], wrong: str) -> None:
     load(fluvial)
     ended = fluvial("dead-letters", *words)
     assert (ended.code, wrong in ended.err) == (2, True), ended.err

@@ -99,7 +99,7 @@ def test_settings_of_the_client_come_from_a_file(fluvial: Fluvial, folder: Path,
 
 
 @pytest.mark.slow
-def test_brokers_out_of_reach_are_told(fluvial: Fluvial) -> None:
+def test_brokers_out_of_reach_are_reported(fluvial: Fluvial) -> None:
     ended = fluvial("check", "letters.py", "--system", "kafka://127.0.0.1:1")
     assert ended.code == 4
     assert "kafka://127.0.0.1:1 is out of reach" in ended.out

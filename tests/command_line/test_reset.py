@@ -91,7 +91,7 @@ def test_a_log_that_does_not_exist_stays_so(fluvial: Fluvial, folder: Path) -> N
     assert not (folder / ".fluvial").exists()
 
 
-def test_what_would_be_removed_is_told_first(fluvial: Fluvial) -> None:
+def test_what_would_be_removed_is_shown_first(fluvial: Fluvial) -> None:
     count_tea(fluvial)
     ended = fluvial("reset", "counts.py", "--all")
     assert ended.code == 2

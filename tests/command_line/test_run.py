@@ -343,7 +343,7 @@ def test_results_that_cannot_be_written_out_stay(fluvial: Fluvial, temporary: Pa
     assert documents(fluvial(*words).out) == COUNTS
 
 
-def test_a_value_that_its_serde_does_not_decode_is_told_with_its_place(fluvial: Fluvial, folder: Path) -> None:
+def test_a_value_that_its_serde_does_not_decode_is_reported_with_its_place(fluvial: Fluvial, folder: Path) -> None:
     (folder / "odd.py").write_text(
         "from fluvial.dsl import Pipeline, Serde\n"
         "def refuse(data: bytes) -> str: raise LookupError(data)\n"

@@ -180,7 +180,7 @@ def test_what_cannot_be_read_says_why(orders: Fluvial, words: tuple[str, ...], c
     assert wrong in ended.err
 
 
-def test_a_key_whose_serde_is_out_of_reach_is_not_told_as_a_wrong_one(fluvial: Fluvial, folder: Path) -> None:
+def test_a_key_whose_serde_is_out_of_reach_is_not_reported_as_a_wrong_one(fluvial: Fluvial, folder: Path) -> None:
     (folder / "far.py").write_text(FAR)
     ended = fluvial("state", "get", "far.py", "towns", "rome")
     assert (ended.code, ended.out) == (4, "")

@@ -151,7 +151,7 @@ def test_what_the_log_keeps_beside_its_streams_is_no_stream_to_write(fluvial: Fl
     assert "produce" not in ended.err
 
 
-def test_a_missing_stream_is_told_as_a_run_tells_it(fluvial: Fluvial) -> None:
+def test_a_missing_stream_is_reported_as_a_run_tells_it(fluvial: Fluvial) -> None:
     fluvial("produce", "others", "words.jsonl")
     consumed, run = fluvial("consume", "words"), fluvial("run", "letters.py", "--until", "end")
     told = [line for line in consumed.err.splitlines() if not line.startswith("  at ")]

@@ -207,7 +207,7 @@ def until_read(fluvial: Fluvial, words: int, containers: int) -> dict[str, Any]:
             return seen
 
 
-def test_why_a_run_does_not_answer_is_told(fluvial: Fluvial, metrics: Metrics) -> None:
+def test_why_a_run_does_not_answer_is_reported(fluvial: Fluvial, metrics: Metrics) -> None:
     ended = fluvial("top", port_of(metrics))
     assert ended.code == 4
     assert ended.err.startswith(f"no run answers at {metrics.url}: the run has not begun\n")

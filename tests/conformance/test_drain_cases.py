@@ -152,7 +152,7 @@ def test_r14_what_another_run_was_told_is_dropped(system: MemorySystem) -> None:
         assert not ended(handle).drained
 
 
-def test_a_drain_that_takes_too_long_is_told_and_goes_on(system: MemorySystem) -> None:
+def test_a_drain_that_takes_too_long_is_reported_and_goes_on(system: MemorySystem) -> None:
     send(system, range(10))
     with running(system) as handle:
         with pytest.raises(SystemProblem, match=r"has not ended within 0\.001 s") as raised:

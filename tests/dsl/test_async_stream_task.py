@@ -184,7 +184,7 @@ class Failing(AsyncStreamTask[Any, str, str]):
         (CancelledError(), "CancelledError"),
     ],
 )
-def test_whatever_failure_is_told_fails_its_message_at_once(error: Any, told: str) -> None:
+def test_whatever_failure_is_reported_fails_its_message_at_once(error: Any, told: str) -> None:
     def failing() -> Failing:
         return Failing(error)
 

@@ -96,7 +96,7 @@ def test_what_can_be_called_without_arguments_makes_a_client(factory: Callable[[
     assert resource(factory).factory is factory
 
 
-def test_a_resource_is_told_by_its_factory_and_is_the_same_as_itself_alone() -> None:
+def test_a_resource_is_named_by_its_factory_and_is_the_same_as_itself_alone() -> None:
     @resource
     def clients() -> Client:
         return Client()

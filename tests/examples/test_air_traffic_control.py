@@ -55,7 +55,7 @@ def told(driver: PipelineDriver) -> list[tuple[str, list[str]]]:
     return [(message.value.channel, message.value.events) for message in driver.read("told")]
 
 
-def test_what_is_not_urgent_is_told_together_the_most_relevant_first() -> None:
+def test_what_is_not_urgent_is_sent_together_the_most_relevant_first() -> None:
     with control(NOON) as driver:
         for id, closeness in (("a", "0.3"), ("b", "0.9"), ("a", "0.3"), ("c", "0.1"), ("d", "gone")):
             happen(driver, id, closeness)

@@ -42,7 +42,7 @@ def wanted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def test_each_silence_is_told_once_and_what_cannot_be_goes_elsewhere(
+def test_each_silence_is_reported_once_and_what_cannot_be_goes_elsewhere(
     run: Callable[..., str], values: Callable[[Path], list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     rows = readings()

@@ -168,7 +168,7 @@ def test_a_spark_that_ends_ends_the_run_and_containers_stop_by_themselves(
     finish(yard, workers)
 
 
-def test_containers_without_a_core_are_told_of_and_end_the_run(yard: Yard, workers: StandaloneCluster) -> None:
+def test_containers_without_a_core_are_reported_and_end_the_run(yard: Yard, workers: StandaloneCluster) -> None:
     (yard.folder / "fluvial.toml").write_text('[settings]\nstall_timeout = "90s"\n')
     with yard.running("sessions", *on(workers, 4, spark_cores_max="3")) as run:
         said = ended(run, 6)

@@ -141,7 +141,7 @@ def damage(order: Order, files: str) -> None:
 
 
 @pytest.mark.parametrize("loses", [False, pytest.param(True, marks=LONG)])
-def test_a_changelog_that_is_gone_is_told(broker: Broker, loses: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changelog_that_is_gone_is_reported(broker: Broker, loses: bool, capsys: pytest.CaptureFixture[str]) -> None:
     with counting(broker, "at_least_once", 100) as on:
         if loses:
             on.lose(on.order())

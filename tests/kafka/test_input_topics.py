@@ -86,7 +86,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_streams, "CHECK_SECONDS", 0.05)
 
 
-def test_a_topic_that_was_made_anew_is_told_and_read_from_its_start_after_a_reset(place: Place) -> None:
+def test_a_topic_that_was_made_anew_is_reported_and_read_from_its_start_after_a_reset(place: Place) -> None:
     place.write(*range(10))
     place.run()
     place.make_anew(*range(10, 25))

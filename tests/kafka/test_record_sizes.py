@@ -92,7 +92,7 @@ def test_a_topic_with_a_low_limit_takes_many_small_records(
     assert len(contents(kafka, output)) == 300
 
 
-def test_a_limit_that_was_lowered_during_the_run_is_told(broker: Broker, topic: MakeTopic, tmp_path: Path) -> None:
+def test_a_limit_that_was_lowered_during_the_run_is_reported(broker: Broker, topic: MakeTopic, tmp_path: Path) -> None:
     kafka, output = KafkaSystem(broker.address), topic(max_message_bytes=str(MIB))
     name = f"sizes-{uuid4().hex[:8]}"
     fed(kafka, name, range(500_000, 500_001))

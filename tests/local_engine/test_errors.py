@@ -102,7 +102,7 @@ def counted() -> Pipeline:
     return pipeline
 
 
-def test_state_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_state_that_is_gone_is_reported(tmp_path: Path) -> None:
     system = LogSystem(tmp_path, fsync=False)
     write(system, {"in": [[(b"k", b"x", 0, ())]]})
     run(counted(), system=system, until="end")

@@ -129,7 +129,7 @@ def test_sessions_do_not_fire_again_where_a_firing_paused_at_timers_of_sessions_
 
 @pytest.mark.parametrize("exclusive", [True, False])
 @pytest.mark.parametrize("by", [tumbling(10 * SECOND), session(9 * SECOND)], ids=["tumbling", "sessions"])
-def test_panes_whose_calls_had_ended_before_a_death_are_told_once(
+def test_panes_whose_calls_had_ended_before_a_death_are_emitted_once(
     by: Assigner, exclusive: bool, tmp_path: Path
 ) -> None:
     def calling(dies_at: int) -> Pipeline:

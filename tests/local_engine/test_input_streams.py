@@ -203,7 +203,7 @@ def test_a_stream_that_is_made_anew_while_it_is_read_ends_the_run() -> None:
         look(watch)
 
 
-def test_an_offset_that_a_new_stream_does_not_have_is_told_as_that() -> None:
+def test_an_offset_that_a_new_stream_does_not_have_is_reported_as_that() -> None:
     system = ProducingSystem()
     add(system, "a", "b")
     watch = watching(system)

@@ -72,12 +72,12 @@ def test_a_key_that_is_too_large_fails_alone(keep: str, length: int, failed: int
     assert len(contents(system, "large-keys-dead-letters")) == failed
 
 
-def test_it_is_told_which_key_is_allowed() -> None:
+def test_the_error_says_which_key_is_allowed() -> None:
     system = MemorySystem()
     system.admin().create("in", 1)
     append(system, "in", 0, [(b"k" * (LARGEST_KEY + 1), b"a", 1, ())])
     pipeline = Pipeline("large-keys")
     pipeline.stream("in", key=str, value=str).window(tumbling(SECOND), count(), id="op").map(str).send_to("out")
     error = error_of(lambda: run(pipeline, system=system, until="end"), MessageError)
-    place = test_it_is_told_which_key_is_allowed
+    place = test_the_error_says_which_key_is_allowed
     assert_explains(error, "a key of 524,289 bytes is too large for state", place, "524,288 bytes", "partition_by", 5)

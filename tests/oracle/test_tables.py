@@ -57,7 +57,7 @@ def test_joined_rows_are_as_both_tables_are(how: str, seen: list[bytes]) -> None
     assert written(pipeline, {**rows, "in": [[row(key, "m") for key in "abcd"]]}) == seen
 
 
-def test_changes_are_told_one_by_one() -> None:
+def test_changes_are_emitted_one_by_one() -> None:
     pipeline = Pipeline("p")
     pipeline.table("rows", key=str, value=str).changes().send_to("out", value=str)
     assert written(pipeline, {"rows": [[row("a", "1"), row(None, "2"), row("a", None)]]}) == [b"1", None]

@@ -109,7 +109,7 @@ def test_a_time_at_the_end_of_the_window_does_not_fire(time: int, kinds: list[st
 
 
 @pytest.mark.parametrize("tick", [[("z", 10)], [("z", 99)], []])
-def test_where_the_watermark_passes_time_and_end_only_the_end_is_told(tick: list[Sent]) -> None:
+def test_where_the_watermark_passes_time_and_end_only_the_end_is_reported(tick: list[Sent]) -> None:
     assert shown([("a", 0), *tick], tumbling(ms(10)), trigger=first(5)) == [("on_time", [1])]
 
 

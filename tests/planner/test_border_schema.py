@@ -45,7 +45,7 @@ def test_a_change_is_counted() -> None:
     assert (second[STREAM].number, second[STREAM].schema.facts["values"]) == (2, "str")
 
 
-def test_partial_aggregates_are_told_with_their_window_and_the_type_of_accumulators() -> None:
+def test_partial_aggregates_are_described_with_their_window_and_the_type_of_accumulators() -> None:
     pipeline = Pipeline("p")
     numbers = pipeline.stream("in", value=int).partition_by(str, id="by", key_type=str, value=int)
     numbers.window(tumbling(timedelta(minutes=1)), count(), id="minutes").map(lambda pane: pane.value).send_to("out")

@@ -417,7 +417,7 @@ def test_a_table_that_is_looked_up_tells_sides_of_one_stream_apart() -> None:
     assert told == ["sides: 'look', 'rows' fed the left one, and feeds the right one"]
 
 
-def test_sides_of_one_stream_are_told_by_their_functions() -> None:
+def test_sides_of_one_stream_are_named_by_their_functions() -> None:
     kept = sides(both_of_one(paid, still_open))
     assert differences(kept, sides(both_of_one(still_open, paid))) == [
         "sides: 'still_open' fed the right one, and feeds the left one"

@@ -47,7 +47,7 @@ def test_the_text_of_a_schema_is_a_type_as_people_write_it() -> None:
     assert schema_text(type_schema(list[Annotated[int, msgspec.Meta(gt=0, lt=9)]])) == "list[int with ge=1 and le=8]"
 
 
-def test_what_a_class_may_leave_out_is_told_with_its_default() -> None:
+def test_what_a_class_may_leave_out_is_described_with_its_default() -> None:
     class Limits(msgspec.Struct, omit_defaults=True):
         name: str
         most: int = 10
@@ -70,7 +70,7 @@ def test_a_class_that_msgspec_does_not_know_is_known_by_its_name() -> None:
     assert not can_read(made, type_schema(complex))
 
 
-def test_a_default_that_json_does_not_have_is_told_in_words() -> None:
+def test_a_default_that_json_does_not_have_is_described_in_words() -> None:
     class Limits(msgspec.Struct, omit_defaults=True):
         most: float = math.inf
         least: float = -math.inf

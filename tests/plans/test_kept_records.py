@@ -25,7 +25,7 @@ def test_what_was_kept_before_is_gone_on_with(kind: str) -> None:
         assert after.facts == kept[operator].facts | now.facts
 
 
-def test_what_was_not_told_counts_from_then_on() -> None:
+def test_what_was_not_reported_counts_from_then_on() -> None:
     kept, wanted = VERSION_1["join"], records_of("join")
     assert "right rows, serde" not in kept["it"].facts
     assert carried(kept, wanted)["it"].facts["right rows, serde"] == "price:cents"

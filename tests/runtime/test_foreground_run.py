@@ -51,7 +51,7 @@ def test_a_run_alone_is_the_only_container(containers: int | None) -> None:
         ({"hosts": NOWHERE, "containers": 2, "until": "never"}, "until='never'", '"caught-up" or "end"'),
     ],
 )
-def test_arguments_that_do_not_go_together_are_told(options: dict[str, Any], wrong: str, expected: str) -> None:
+def test_arguments_that_do_not_go_together_are_reported(options: dict[str, Any], wrong: str, expected: str) -> None:
     error = error_of(lambda: run(copying(), **{"system": filled(), "until": "end"} | options), UsageError)
     assert_explains(error, wrong, None, expected)
 
@@ -63,14 +63,16 @@ def test_arguments_that_do_not_go_together_are_told(options: dict[str, Any], wro
         ({"system": "memory:"}, "on memory:, which other processes cannot see", "a system that all of them see"),
     ],
 )
-def test_what_containers_on_a_cluster_cannot_use_is_told(options: dict[str, Any], wrong: str, expected: str) -> None:
+def test_what_containers_on_a_cluster_cannot_use_is_reported(
+    options: dict[str, Any], wrong: str, expected: str
+) -> None:
     error = error_of(lambda: run(copying(), hosts=NOWHERE, containers=1, **options), UnsupportedError)
     assert_explains(error, wrong, None, expected)
 
 
 @pytest.mark.skipif(missing("spark") is not None, reason="it needs Spark")
 @pytest.mark.parametrize("begin", [run, start])
-def test_hosts_that_are_none_are_told_before_anything_starts(begin: Any, tmp_path: Path) -> None:
+def test_hosts_that_are_none_are_reported_before_anything_starts(begin: Any, tmp_path: Path) -> None:
     def refused(hosts: object, kind: Any) -> Any:
         return error_of(lambda: begin(copying(), system=f"log:{tmp_path}/log", hosts=hosts, containers=1), kind)
 

@@ -59,13 +59,13 @@ def filled() -> MemorySystem:
         ({"metrics": 3}, "metrics=3", "a Metrics, or None"),
     ],
 )
-def test_a_wrong_argument_is_told(options: dict[str, Any], wrong: str, expected: str) -> None:
+def test_a_wrong_argument_is_reported(options: dict[str, Any], wrong: str, expected: str) -> None:
     error = error_of(lambda: run(copying(), **{"system": filled(), "until": "end"} | options), UsageError)
     assert wrong in str(error)
     assert expected in str(error)
 
 
-def test_a_stream_that_does_not_exist_is_told_with_those_that_do() -> None:
+def test_a_stream_that_does_not_exist_is_reported_with_those_that_do() -> None:
     system = MemorySystem()
     system.admin().create("inn", 1)
     place: Callable[[], object] = lambda: checked_plan(copying(), system, Settings())  # noqa: E731
@@ -93,7 +93,7 @@ def test_what_a_caller_is_about_to_write_counts_as_there() -> None:
     error_of(lambda: refuse_impossible(copying(), "local", system, Settings(), {}), PlanError)
 
 
-def test_an_engine_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_is_not_installed_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fluvial.runtime.spark.engine", None)
     error = error_of(lambda: run(copying(), engine="spark", system=filled(), spark=object()), MissingExtraError)
     assert "pip install 'fluvial[spark]'" in str(error)

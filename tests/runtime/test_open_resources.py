@@ -212,7 +212,7 @@ class Away:
 
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError("refused"), TimeoutError("of mine"), TimeoutError()])
-def test_what_cannot_be_opened_is_told_with_its_line(error: Exception, loop: CallLoop) -> None:
+def test_what_cannot_be_opened_is_reported_with_its_line(error: Exception, loop: CallLoop) -> None:
     before, away = Methods(), resource(lambda: Away(error))
     resources = OpenResources(loop.run, timedelta(minutes=1))
     raised = error_of(lambda: resources.open(of(resource(lambda: before), away), {"in"}), SystemProblem)
@@ -260,7 +260,7 @@ STUBBORN = [0.0]
 
 
 @pytest.mark.parametrize("factory", [never, stubborn, rude])
-def test_what_does_not_open_in_time_is_told_with_its_line(
+def test_what_does_not_open_in_time_is_reported_with_its_line(
     factory: Callable[[], Any], loop: CallLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def now() -> float:
@@ -314,7 +314,7 @@ class Lost(Methods):
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), asyncio.CancelledError(), OSError("\x1b[2Jgone")])
-def test_an_error_in_closing_is_told_as_that_of_the_client(
+def test_an_error_in_closing_is_reported_as_that_of_the_client(
     error: BaseException, loop: CallLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     resources = opened(loop, of(resource(lambda: Lost(error))))
@@ -324,7 +324,7 @@ def test_an_error_in_closing_is_told_as_that_of_the_client(
     assert "\x1b" not in record.getMessage()
 
 
-def test_what_ended_while_the_run_used_it_is_told_with_its_error(
+def test_what_ended_while_the_run_used_it_is_reported_with_its_error(
     loop: CallLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     @resource
@@ -360,7 +360,7 @@ def test_what_was_given_up_as_it_opened_is_not_waited_for_as_long_again(
     STUBBORN[0] = 0.0
 
 
-def test_a_signal_within_a_close_is_told_once(loop: CallLoop, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_signal_within_a_close_is_reported_once(loop: CallLoop, caplog: pytest.LogCaptureFixture) -> None:
     resources = opened(loop, of(resource(lambda: Lost(KeyboardInterrupt()))))
     with pytest.raises(KeyboardInterrupt):
         resources.close()
@@ -398,7 +398,7 @@ class Stuck(Methods):
 
 
 @pytest.mark.parametrize("stopping", [False, True])
-def test_what_does_not_close_is_told_and_keeps_nothing_else_open(
+def test_what_does_not_close_is_reported_and_keeps_nothing_else_open(
     stopping: bool, loop: CallLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(open_resources, "CLOSE_SECONDS", 1000 if stopping else 0.05)

@@ -105,7 +105,7 @@ def test_what_goes_each_way_is_counted() -> None:
 
 
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
-def test_a_sink_that_cannot_be_opened_is_told_with_its_line(engine: EngineName, tmp_path: Path) -> None:
+def test_a_sink_that_cannot_be_opened_is_reported_with_its_line(engine: EngineName, tmp_path: Path) -> None:
     log = LogSystem(tmp_path / "log", fsync=False)
     write(log, {"words": [[(None, b"tea", 0, ())]]})
     pipeline = Pipeline("p")
@@ -138,7 +138,7 @@ def test_a_sink_is_started_again_whatever_error_its_service_has() -> None:
     )
 
 
-def test_a_sink_that_does_not_open_for_an_error_that_is_told_already_or_for_a_signal() -> None:
+def test_a_sink_that_does_not_open_for_an_error_that_is_reported_already_or_for_a_signal() -> None:
     class Refused(Nowhere):
         def __init__(self, error: BaseException) -> None:
             self._error = error
@@ -178,7 +178,7 @@ class Lost(Nowhere):
 
 
 @pytest.mark.parametrize("method", ["write", "flush", "close"])
-def test_a_sink_that_fails_is_told_with_its_line_and_started_again(method: str, tmp_path: Path) -> None:
+def test_a_sink_that_fails_is_reported_with_its_line_and_started_again(method: str, tmp_path: Path) -> None:
     log = LogSystem(tmp_path / "log", fsync=False)
     write(log, {"words": [[(None, b"tea", 0, ())]]})
     pipeline = Pipeline("p", on_error=skip())
@@ -263,7 +263,7 @@ def test_a_sink_that_does_not_open_ends_the_run(tmp_path: Path) -> None:
     assert_explains(error, wrong, archived, "an open() that ends", "raise stall_timeout", 4)
 
 
-def test_a_sink_that_does_not_close_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sink_that_does_not_close_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_routes, "CLOSE_SECONDS", 0.2)
     error = error_of(archived(tmp_path, "close"), SystemProblem)
     assert "sink archive failed in close(): TimeoutError: it has not ended after 0.2 s" in str(error)

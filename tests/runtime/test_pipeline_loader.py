@@ -227,7 +227,7 @@ def test_a_file_that_ends_python(write: Write) -> None:
     assert "SystemExit: 7\n  at words_to_load.py:2\n" in text_of(PipelineError, "words_to_load.py")
 
 
-def test_a_mistake_in_a_pipeline_is_told_as_it_is(write: Write) -> None:
+def test_a_mistake_in_a_pipeline_is_reported_as_it_is(write: Write) -> None:
     write("from fluvial.dsl import Pipeline\n\nPipeline('no spaces')")
     assert text_of(PipelineError, "words_to_load.py") == (
         "pipeline name 'no spaces'\n  at words_to_load.py:3\n"
@@ -261,6 +261,6 @@ words = Pipeline("p").stream("words", value=str)
         ("None.format()", "correct it; what is not to happen"),
     ],
 )
-def test_what_pythons_own_error_means_of_a_stream_is_told(write: Write, line: str, remedy: str) -> None:
+def test_what_pythons_own_error_means_of_a_stream_is_reported(write: Write, line: str, remedy: str) -> None:
     write(BROKEN.format(line=line))
     assert f"  to do: {remedy}" in text_of(PipelineError, "words_to_load.py")

@@ -152,7 +152,7 @@ def test_event_time_stays_where_it_was(system: System) -> None:
 
 
 @pytest.mark.parametrize("elasticity", [1, 4])
-def test_messages_that_key_buckets_read_again_are_told_once(system: System, elasticity: int) -> None:
+def test_messages_that_key_buckets_read_again_are_reported_once(system: System, elasticity: int) -> None:
     add(system, 1, 2, 3)
     went(counting(), system, elasticity=elasticity)
     done = set_offsets(counting(), {"in": 1}, system=system, settings=Settings(elasticity=elasticity))

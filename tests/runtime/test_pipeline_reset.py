@@ -70,7 +70,7 @@ def test_the_state_of_one_operator_begins_anew_and_all_else_goes_on(system: Syst
     assert run_with(system, 1) == {"by-key": [b"3"], "by-value": [b"1"]}
 
 
-def test_only_what_holds_state_of_the_operator_is_told(tmp_path: Path) -> None:
+def test_only_what_holds_state_of_the_operator_is_reported(tmp_path: Path) -> None:
     system = LogSystem(tmp_path / "log", fsync=False)
     run_with(system, 1, 2, 3)
     steps = reset(counting(), states=["by-key", "by-value"], system=system, dry_run=True)

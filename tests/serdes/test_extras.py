@@ -20,7 +20,7 @@ except MissingExtraError as error:
 @pytest.mark.parametrize(
     ("wanted", "blocked"), [("avro", "fastavro"), ("protobuf", "google.protobuf"), ("Registry", "authlib")]
 )
-def test_a_missing_package_is_told_with_the_command_that_brings_it(wanted: str, blocked: str) -> None:
+def test_a_missing_package_is_reported_with_the_command_that_brings_it(wanted: str, blocked: str) -> None:
     code = CODE.format(wanted=wanted, blocked=[blocked])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     first, at, expected, remedy = done.stdout.splitlines()

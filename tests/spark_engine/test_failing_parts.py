@@ -173,7 +173,7 @@ def test_of_an_error_of_a_batch_comes_back_what_java_says() -> None:
         run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Monitor(), PATIENCE)
 
 
-def test_a_python_process_that_was_killed_is_told_as_such() -> None:
+def test_a_python_process_that_was_killed_is_reported_as_such() -> None:
     run_all: Any = run_queries
     told = IN_A_BATCH.format("SparkException: Python worker exited unexpectedly (crashed). Consider setting x")
     with pytest.raises(SystemProblem) as raised:
@@ -199,7 +199,7 @@ EMPTY_COMMIT = "Failed to read log file file:/x/commits/1. Incomplete log file i
 
 
 @pytest.mark.parametrize("told", [MISSING, IN_A_BATCH.format(CANNOT_LOAD), NO_METADATA, NO_ID, EMPTY_ID, EMPTY_COMMIT])
-def test_what_is_gone_from_a_checkpoint_is_told_with_the_way_out(told: str) -> None:
+def test_what_is_gone_from_a_checkpoint_is_reported_with_the_way_out(told: str) -> None:
     run_all: Any = run_queries
     with pytest.raises(SystemProblem) as raised:
         run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Monitor(), PATIENCE)
@@ -241,12 +241,12 @@ def test_a_file_system_that_refuses_a_read_of_an_input_is_not_taken_for_that_of_
     assert "checkpoint" not in str(error)
 
 
-def test_state_that_cannot_be_read_is_told_with_its_reason_and_a_try_before_a_reset() -> None:
+def test_state_that_cannot_be_read_is_reported_with_its_reason_and_a_try_before_a_reset() -> None:
     error = failed(UNREAD.format("java.net.ConnectException: Connection refused"))
     assert_explains(error, "state.  SQLSTATE: 58030: java.net.ConnectException", None, "the files", "start again, if")
 
 
-def test_a_second_run_of_a_pipeline_is_told() -> None:
+def test_a_second_run_of_a_pipeline_is_reported() -> None:
     run_all: Any = run_queries
     told = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 3."
     with pytest.raises(SystemProblem) as raised:
@@ -254,7 +254,7 @@ def test_a_second_run_of_a_pipeline_is_told() -> None:
     assert_explains(raised.value, "another run of the pipeline", None, "one run of a pipeline at a time", "stop one")
 
 
-def test_a_python_that_cannot_be_started_is_told_with_its_setting() -> None:
+def test_a_python_that_cannot_be_started_is_reported_with_its_setting() -> None:
     run_all: Any = run_queries
     told = 'java.io.IOException: Cannot run program "/opt/none/python": error=2, No such file or directory'
     with pytest.raises(SystemProblem) as raised:
@@ -271,7 +271,7 @@ def test_the_error_that_was_raised_last_comes_back() -> None:
         run_all([lambda: Query(StreamingQueryException(text))], begun, STOPPABLE, Monitor(), PATIENCE)
 
 
-def test_a_full_disk_is_told_in_a_line() -> None:
+def test_a_full_disk_is_reported_in_a_line() -> None:
     """Wherever in what Spark says of it."""
     said = (
         "An exception was raised by the Python Proxy: x\n\tat org.X\nCaused by: java.io.IOException: No space left on "
@@ -290,13 +290,13 @@ def test_a_full_disk_is_told_in_a_line() -> None:
     )
 
 
-def test_a_full_disk_below_a_task_is_told_in_words_of_spark_alone() -> None:
+def test_a_full_disk_below_a_task_is_reported_in_words_of_spark_alone() -> None:
     """Java writes a colon before the error of a call."""
     first = str(failed(IN_A_BATCH.format("java.io.IOException: No space left on device"))).splitlines()[0]
     assert "Spark needs: org.apache.spark.SparkException: Job aborted" in first
 
 
-def test_a_time_that_the_connector_to_kafka_cannot_read_is_told_with_its_message() -> None:
+def test_a_time_that_the_connector_to_kafka_cannot_read_is_reported_with_its_message() -> None:
     said = (
         "org.apache.spark.sql.kafka010.KafkaIllegalStateException: Record at topic clicks partition 3 offset 7 has "
         "timestamp value 4611686018427387904 that overflows when converting to Spark's microsecond-precision "
@@ -322,7 +322,9 @@ def test_a_disk_that_is_full_before_a_query_starts(monkeypatch: pytest.MonkeyPat
         engine.run(made, LogSystem(tmp_path), Settings(), "end", None)
 
 
-def test_a_checkpoint_folder_of_another_user_is_told_as_such(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_checkpoint_folder_of_another_user_is_reported_as_such(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(EACCES, "Permission denied", str(tmp_path / "state" / "p"))
 

@@ -209,7 +209,7 @@ async def never() -> Client:
 
 
 @pytest.mark.parametrize(("factory", "kind"), [(refused, SystemProblem), (never, NoProgressError)])
-def test_a_client_that_does_not_open_is_told_with_its_line(
+def test_a_client_that_does_not_open_is_reported_with_its_line(
     factory: Any, kind: Any, tmp_path: Path, spark: "SparkSession"
 ) -> None:
     system, client = log_with(tmp_path), resource(factory)

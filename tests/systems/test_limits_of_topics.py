@@ -45,7 +45,7 @@ def of(**answers: dict[str, str] | int) -> dict[str, dict[str, str | None]]:
     return topic_settings(cast("AdminClient", Told(answers)), list(answers), 1.0)
 
 
-def test_topics_are_told_together() -> None:
+def test_topics_are_reported_together() -> None:
     assert of(one=LOW, other={"max.message.bytes": "7"}) == {"one": LOW, "other": {"max.message.bytes": "7"}}
 
 
@@ -83,7 +83,7 @@ def test_a_sender_knows_the_times_that_its_topics_take() -> None:
     assert topics.latest("low") is not None
 
 
-def test_a_limit_that_somebody_chose_is_told_and_a_usual_one_is_not() -> None:
+def test_a_limit_that_somebody_chose_is_reported_and_a_usual_one_is_not() -> None:
     (warning,) = warnings_of("out", {"max.message.bytes": "999999"})
     assert "out takes records of up to 999999 bytes" in warning.text
     assert not warning.remedy

@@ -32,7 +32,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     assert text_at(str(file), 1) == "after it was changed"
 
 
-def test_a_place_is_told_without_a_working_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_location_is_shown_without_a_working_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
@@ -40,7 +40,7 @@ def test_a_place_is_told_without_a_working_folder_too(tmp_path: Path, monkeypatc
     assert location("/elsewhere/visits.py", 3) == "/elsewhere/visits.py:3"
 
 
-def test_a_place_is_told_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_location_is_relative_to_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert location(str(tmp_path / "visits.py"), 3) == "visits.py:3"
     assert location("/elsewhere/visits.py", 3) == "/elsewhere/visits.py:3"

@@ -62,7 +62,7 @@ def by_task(factory: Any = Full, **options: Any) -> Pipeline:
     return pipeline
 
 
-def test_a_task_by_key_is_told_with_its_states_and_types() -> None:
+def test_a_task_by_key_is_described_with_its_states_and_types() -> None:
     planned = plan(keyed())
     operator = planned.operator("tally")
     assert (operator.kind, operator.role, operator.key, operator.value) == ("task", "both", "str", "int")
@@ -79,7 +79,7 @@ def test_a_task_by_key_is_told_with_its_states_and_types() -> None:
     assert "task tally" in draw(planned, "text")
 
 
-def test_a_task_by_task_is_told_with_its_methods() -> None:
+def test_a_task_by_task_is_described_with_its_methods() -> None:
     planned = plan(by_task(window=MINUTE))
     operator = planned.operator("tally")
     assert (operator.key, operator.value) == (None, "int")
@@ -119,7 +119,7 @@ def test_other_values_than_the_class_takes_are_refused() -> None:
     assert_explains(error_of(lambda: plan(pipeline), PlanError), "gets int, and Tally takes str", None, "takes")
 
 
-def test_what_spark_cannot_run_is_told_with_the_reason() -> None:
+def test_what_spark_cannot_run_is_reported_with_the_reason() -> None:
     assert limitations(plan(keyed()), "spark") == []
     (one,) = limitations(plan(by_task(window=MINUTE)), "spark")
     assert (one.subject, "its state is by task" in one.reason) == ("task tally", True)

@@ -85,7 +85,7 @@ def test_no_container_is_added_for_a_service_that_is_slow() -> None:
     assert "stage in waits for its calls" in run.last.reason
 
 
-def test_one_hot_key_is_told_and_takes_no_more_containers_than_help() -> None:
+def test_one_hot_key_is_reported_and_takes_no_more_containers_than_help() -> None:
     run = SimulatedRun({"in": SimulatedStage(1, 0.001, hot=0.6)}, BOUNDS)
     changes = containers(run.run(lambda _: 2000, 3600, BusyTimeAutosizer()))
     assert len(changes) <= 3

@@ -37,7 +37,7 @@ def test_rates_are_of_the_window() -> None:
     assert (load.size.containers, load.size.elasticity) == (1, {"in": 1, "p-by": 1})
 
 
-def test_nothing_is_told_before_the_window_is_full() -> None:
+def test_nothing_is_reported_before_the_window_is_full() -> None:
     meter = LoadMeter(planned(), WINDOW)
     measured(meter, *(told(float(at)) for at in range(1, 15)))
     assert meter.load(15.0, 1) is None

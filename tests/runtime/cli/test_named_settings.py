@@ -65,7 +65,7 @@ def test_variables_of_other_programs_and_empty_ones_give_nothing() -> None:
         ("spark_buckets", "5000", "a whole number from 1 to 4096"),
     ],
 )
-def test_a_wrong_value_is_told_by_its_variable(name: str, text: str, expected: str) -> None:
+def test_a_wrong_value_is_named_by_its_variable(name: str, text: str, expected: str) -> None:
     with pytest.raises(UsageError) as caught:
         environment_settings({variable_of(name): text})
     first, where, wanted, remedy = str(caught.value).splitlines()

@@ -39,7 +39,7 @@ def test_a_split_is_that_of_all_stages_or_of_each_by_name() -> None:
         (["stream-partition", "clicks=partition"], "--group-by stream-partition"),
     ],
 )
-def test_a_wrong_grouping_is_told(given: list[str], wrong: str) -> None:
+def test_a_wrong_grouping_is_reported(given: list[str], wrong: str) -> None:
     assert group_by_of([]) is None
     with pytest.raises(UsageError, match=wrong):
         group_by_of(given)
@@ -137,7 +137,7 @@ def test_sizes(text: str, bytes: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["9" * 20 + "s", "9" * 400 + "d"])
-def test_a_duration_that_is_too_long_is_told(text: str) -> None:
+def test_a_duration_that_is_too_long_is_reported(text: str) -> None:
     with pytest.raises(UsageError, match="expected: a duration of less than 1,000,000,000 d"):
         parsed_duration("--commit-interval", text)
 

@@ -70,7 +70,7 @@ def test_nothing_is_decided_before_the_load_is_known() -> None:
     assert (run.scaled, run.record) == ([], None)
 
 
-def test_a_decision_is_carried_out_and_told() -> None:
+def test_a_decision_is_carried_out_and_reported() -> None:
     run = Run(Scripted(2, {"in": 2, "p-by": 1}))
     run.passes(20)
     assert run.scaled == [(2, {"in": 2, "p-by": 1}, ["in"])]
@@ -89,7 +89,7 @@ def test_why_it_stays_is_recorded_once_a_minute() -> None:
     assert run.system.admin().ends("p-coordinator")[0] == 2
 
 
-def test_advice_is_told_once_and_nothing_is_changed() -> None:
+def test_advice_is_reported_once_and_nothing_is_changed() -> None:
     run = Run(Scripted(3), advise=True)
     run.passes(60)
     assert run.said == ["autosizer: advises 3 containers: as the test says"]

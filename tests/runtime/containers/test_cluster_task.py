@@ -153,14 +153,14 @@ def test_a_task_whose_parent_has_died_lets_the_container_go(tmp_path: Path) -> N
     assert end.read_text() == "stopped\n"
 
 
-def test_a_supervisor_that_is_out_of_reach_is_told() -> None:
+def test_a_supervisor_that_is_out_of_reach_is_reported() -> None:
     nobody = replace(ORDER, port=1)
     problem = asyncio.run(run_task(nobody, ChildStart(program=("false",)), HERE))
     assert problem.startswith("process 7 on there cannot connect to the supervisor at 127.0.0.1:1: ")
     assert "cannot connect to the supervisor" in run_order(json.encode(nobody), {})
 
 
-def test_a_log_that_this_machine_does_not_see_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_a_log_that_this_machine_does_not_see_is_reported_before_anything_starts(tmp_path: Path) -> None:
     missing = tmp_path / "log"
     order = replace(ORDER, config=replace(CONFIG, system=Opening(url=f"log:{missing}")))
     heard = Heard("echo started >&2", order=order).run()
@@ -172,7 +172,7 @@ def test_a_log_that_this_machine_does_not_see_is_told_before_anything_starts(tmp
     assert [one.line for one in Heard("echo started >&2", order=order).run().messages if one.line] == ["started"]
 
 
-def test_a_container_that_cannot_be_started_is_told() -> None:
+def test_a_container_that_cannot_be_started_is_reported() -> None:
     heard = Heard("", shell="/nowhere").run()
     assert (heard.messages[0].line or "").startswith("it cannot be started: [Errno 2]")
     assert heard.messages[-1] == TaskMessage(code=4)

@@ -337,7 +337,7 @@ def on_virtual_time(cluster: Threads, *, patience: float, stop_at: float | None 
         return said, loop.time()
 
 
-def test_containers_without_a_core_are_told_of_more_and_more_seldom_until_the_run_ends() -> None:
+def test_containers_without_a_core_are_reported_more_and_more_seldom_until_the_run_ends() -> None:
     said, ended = on_virtual_time(Threads([never, never]), patience=60.0)
     firsts = [text.partition("\n")[0] for text in said]
     assert firsts == [

@@ -57,7 +57,7 @@ def test_on_kafka_state_lies_in_the_folder_of_the_worker() -> None:
     assert (config.system.url, config.settings.state_dir) == ("kafka://there:1", "state")
 
 
-def test_an_address_that_is_taken_is_told() -> None:
+def test_an_address_that_is_taken_is_reported() -> None:
     with listening("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         error = error_of(lambda: listening("127.0.0.1", port), SystemProblem)
@@ -80,7 +80,7 @@ def counting() -> Pipeline:
     return pipeline
 
 
-def test_a_pipeline_that_lacks_a_module_where_it_arrives_is_told() -> None:
+def test_a_pipeline_that_lacks_a_module_where_it_arrives_is_reported() -> None:
     assert unpack_pipeline(pack_pipeline(counting())).name == "letters"
     pickled = b"cnot_installed_here\npipeline\n."  # a reference to something of that module
     lacking = ShippedPlan("another", f"fluvial {version('fluvial')}\n".encode() + pickled)

@@ -312,7 +312,7 @@ def test_a_signal_stops_all_containers_and_is_no_failure(number: signal.Signals,
     assert (watched.seconds, watched.said) == (3.5, [])
 
 
-def test_an_error_of_a_container_as_it_is_stopped_is_told() -> None:
+def test_an_error_of_a_container_as_it_is_stopped_is_reported() -> None:
     watched = Watched({0: [Life(seconds=9.0, stopped=5)], 1: [Life(seconds=9.0, stopped=4)]})
     words, code = failure(watched, signals=[(1.0, signal.SIGTERM)])
     assert words == f"container 0 ended with exit code 5 as it was stopped, which ends the run.{OTHERS}"

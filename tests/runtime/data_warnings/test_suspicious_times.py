@@ -62,7 +62,7 @@ def judged(pipeline: Pipeline) -> tuple[SuspiciousTimes, Clock]:
         (NOW * 1000, "which is in no year that has a date"),
     ],
 )
-def test_times_that_lie_far_from_now_are_told(high: int, told: str | None) -> None:
+def test_times_that_lie_far_from_now_are_reported(high: int, told: str | None) -> None:
     times, _ = judged(windows())
     times.check({"in": high}, {}, {})
     assert [*times.warnings] == ([] if told is None else ["times of in"])
@@ -79,7 +79,7 @@ def test_times_that_nobody_goes_by_are_not_looked_at() -> None:
     assert times.warnings == {}
 
 
-def test_times_by_which_duplicates_are_told_are_looked_at() -> None:
+def test_times_by_which_duplicates_are_recognised_are_looked_at() -> None:
     pipeline = Pipeline("times")
     pipeline.stream("in", key=str, value=int).deduplicate(SECOND, id="once").send_to("out")
     times, _ = judged(pipeline)
@@ -87,7 +87,7 @@ def test_times_by_which_duplicates_are_told_are_looked_at() -> None:
     assert [*times.warnings] == ["times of in"]
 
 
-def test_more_than_a_tenth_late_within_a_minute_is_told() -> None:
+def test_more_than_a_tenth_late_within_a_minute_is_reported() -> None:
     times, clock = judged(windows())
     times.check({}, {"w": 100}, {"w": 50})
     assert times.warnings == {}  # the minute is not over
@@ -111,7 +111,7 @@ def test_the_last_part_of_a_minute_counts_too_but_few_messages_say_nothing() -> 
     assert [*times.warnings] == ["late at w"]
 
 
-def test_a_source_without_timestamp_in_front_of_a_window_is_told() -> None:
+def test_a_source_without_timestamp_in_front_of_a_window_is_reported() -> None:
     assert [*judged(windows(timestamp=None))[0].warnings] == ["timestamp of in"]
     assert judged(windows())[0].warnings == judged(windows(timestamp=None, time="processing"))[0].warnings == {}
     moved = Pipeline("moved")
@@ -120,7 +120,7 @@ def test_a_source_without_timestamp_in_front_of_a_window_is_told() -> None:
     assert [*judged(moved)[0].warnings] == ["timestamp of in"]
 
 
-def test_a_source_whose_times_come_from_elsewhere_is_not_told() -> None:
+def test_a_source_whose_times_come_from_elsewhere_is_not_reported() -> None:
     made = plan(windows(timestamp=None))
     assert SuspiciousTimes(made, stamped={"in"}).warnings == {}
     assert [*SuspiciousTimes(made, stamped={"other"}).warnings] == ["timestamp of in"]
@@ -134,7 +134,7 @@ def test_a_source_without_timestamp_is_told_what_is_true_of_any_writer() -> None
     assert "to do: nothing if they are; else give the stream timestamp=" in text
 
 
-def test_each_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     times, _ = judged(windows(timestamp=None))
     for _ in range(3):
         times.finish({"in": 1}, {"w": 100}, {"w": 50})

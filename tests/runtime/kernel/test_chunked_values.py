@@ -202,7 +202,7 @@ def test_what_leads_a_value_stays_in_front_of_the_mark() -> None:
     assert [*store.scan(chunk_prefix(VALUES)), *store.scan(VALUES)] == []
 
 
-def test_a_missing_chunk_is_told() -> None:
+def test_a_missing_chunk_is_reported() -> None:
     store = MemoryStore()
     written(store, values(store), NUMBERS)
     at = chunk_prefix(VALUES)

@@ -182,7 +182,7 @@ DECLARED: list[tuple[Callable[[Any], None], str, str, str | None]] = [
 
 
 @pytest.mark.parametrize(("build", "wrong", "remedy", "line"), DECLARED, ids=[case[1][:40] for case in DECLARED])
-def test_a_value_of_another_type_than_is_declared_is_told_where_that_is(
+def test_a_value_of_another_type_than_is_declared_is_reported_where_that_is(
     build: Callable[[Any], None], wrong: str, remedy: str, line: str
 ) -> None:
     text = error_of(build, times=(0, 0))
@@ -197,7 +197,7 @@ def line_told(text: str) -> str:
     return Path(__file__).read_text().splitlines()[int(number[0]) - 1]
 
 
-def test_what_a_stream_holds_is_told_by_the_name_of_its_serde() -> None:
+def test_what_a_stream_holds_is_named_by_its_serde() -> None:
     pipeline = Pipeline("p")
     pipeline.stream("in", value=FRUIT).map(str).send_to("out")
     with (

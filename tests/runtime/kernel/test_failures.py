@@ -131,7 +131,7 @@ def test_a_part_of_64_kb_is_whole_in_a_dead_letter() -> None:
     assert not [name for name in told if name.endswith("-size")]
 
 
-def test_a_longer_value_is_cut_and_told_with_its_size_and_its_place() -> None:
+def test_a_longer_value_is_cut_and_reported_with_its_size_and_its_place() -> None:
     key, value, told = letter(large(value=KEPT + 1))
     assert (key, value, told["h"]) == (b"k", b"v" * KEPT, b"x")
     place = [told[f"fluvial-{name}"] for name in ("value-size", "stream", "partition", "offset")]
@@ -165,12 +165,12 @@ def test_a_dead_letter_fits_its_stream_whatever_failed(limit: int) -> None:
     assert told["fluvial-value-size"] == b"1048576"
 
 
-def test_of_a_long_key_the_beginning_is_told() -> None:
+def test_of_a_long_key_the_beginning_is_reported() -> None:
     with pytest.raises(MessageError, match=rf"key '{'k' * 200}'\.\.\. \(1,000 bytes\): ValueError"):
         failures(fail()).message(large(key=1_000), raised(), "map-2")
 
 
-def test_a_firing_that_failed_is_told_by_its_window() -> None:
+def test_a_firing_that_failed_is_named_by_its_window() -> None:
     found = failures(dead_letter())
     found.firing("map-2", b"k", Pane("k", Window(0, 10), 3), 9, raised())
     ((key, value, timestamp, headers),) = found.dead_letters
@@ -179,7 +179,7 @@ def test_a_firing_that_failed_is_told_by_its_window() -> None:
     assert (told["fluvial-firing"], told["fluvial-window"]) == (b"map-2", b"[0, 10)")
 
 
-def test_two_rows_that_failed_together_are_told_by_their_time() -> None:
+def test_two_rows_that_failed_together_are_named_by_their_time() -> None:
     found = failures(dead_letter())
     found.firing("map-2", b"k", "joined", 9, raised())
     ((key, value, timestamp, headers),) = found.dead_letters
@@ -189,7 +189,7 @@ def test_two_rows_that_failed_together_are_told_by_their_time() -> None:
 
 
 @pytest.mark.parametrize("policy", [fail(), skip(), dead_letter()])
-def test_an_error_that_was_told_already_is_told_as_it_is(policy: ErrorPolicy) -> None:
+def test_an_error_that_was_reported_already_is_reported_as_it_is(policy: ErrorPolicy) -> None:
     told = MessageError("said")
     with pytest.raises(MessageError, match=r"^said$"):
         failures(policy).message(WHERE, told)

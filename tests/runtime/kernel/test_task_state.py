@@ -23,7 +23,7 @@ def records(*keys: bytes) -> list[Any]:
     return [(key, b"1", 0, ()) for key in keys]
 
 
-def test_what_has_changed_is_told_until_it_is_committed() -> None:
+def test_what_has_changed_is_reported_until_it_is_committed() -> None:
     task = counting()
     feed(task, "in", *records(b"a", b"b"))
     assert task.state.changed >= 2

@@ -49,7 +49,7 @@ def test_keys_may_lie_where_any_count_of_before_puts_them() -> None:
 @pytest.mark.parametrize(
     ("partition", "wrong"), [(0, key(of2=1)), (2, key(of2=0, of4=0, of6=0)), (6, key(of4=2, of8=2))]
 )
-def test_a_key_that_no_count_puts_there_is_told_with_what_to_do(partition: int, wrong: bytes) -> None:
+def test_a_key_that_no_count_puts_there_is_reported_with_what_to_do(partition: int, wrong: bytes) -> None:
     check = KeyCheck(planned(8), "in", partition)
     error = error_of(lambda: check.check(batch(partition, key(of8=partition), wrong)), PlanError)
     text = f"the stream 'in' has grown from 2 to 8 partitions, and is not partitioned by murmur2: the key {wrong!r} at "

@@ -254,7 +254,7 @@ def test_few_wait_for_a_look_into_tables(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sorted(one.result()[0] for one in asking) == [200] * (MOST_READING - READERS) + [503]
 
 
-def test_what_fails_before_the_first_row_is_told() -> None:
+def test_what_fails_before_the_first_row_is_reported() -> None:
     with looked_into([]) as metrics:
         for _ in range(READERS + 1):
             assert get(metrics, "/state/none") == (404, "no such table\n")

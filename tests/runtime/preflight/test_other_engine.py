@@ -53,7 +53,7 @@ def test_a_local_run_after_one_on_spark_warns(log: LogSystem, tmp_path: Path, ap
     assert not run(copying(), system=log, settings=settings, until="end").warnings  # it goes on from its own by now
 
 
-def test_spark_is_told_of_a_local_run(log: LogSystem) -> None:
+def test_spark_warns_of_a_local_run(log: LogSystem) -> None:
     assert told(log, Settings(), "spark") == ""
     run(copying(), system=log, until="end")
     assert told(log, Settings(), "spark").startswith("Spark has read nothing of pipeline 'p' on log:")

@@ -115,7 +115,7 @@ def begun(folder: Path, event_loop: EventLoop, at_fifty: str, until: str = "end"
 @pytest.mark.parametrize(
     ("raised", "expected"), [("KeyboardInterrupt", "KeyboardInterrupt"), ("SystemExit", "MessageError")]
 )
-def test_what_ends_a_process_ends_the_run_and_is_told_once(
+def test_what_ends_a_process_ends_the_run_and_is_reported_once(
     tmp_path: Path, event_loop: EventLoop, raised: str, expected: str
 ) -> None:
     with begun(tmp_path, event_loop, f"raise {raised}") as program:
@@ -163,7 +163,7 @@ def test_a_loop_beside_the_main_thread_leaves_signals_alone() -> None:
     assert signal.set_wakeup_fd(before) == -1
 
 
-def test_a_loop_that_is_not_installed_is_told_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_is_not_installed_is_reported_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     pipeline, system = Pipeline("copied"), filled(1)
     pipeline.stream("numbers", value=int).send_to("copies")

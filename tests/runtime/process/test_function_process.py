@@ -103,7 +103,7 @@ def test_an_object_is_opened_and_closed_in_it(tmp_path: Path) -> None:
     assert owner.log.read_text().splitlines() == [f"open {process.pid}", f"close {process.pid}"]
 
 
-def test_an_object_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+def test_an_object_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     process = FunctionProcess("ask")
     with pytest.raises(ConnectionError, match="nobody is there"):
         process.start(pickle.dumps(Opened(tmp_path / "log", fails=True).ask))

@@ -60,7 +60,7 @@ def test_a_result_is_pickled_behind_its_kind() -> None:
         (pickle.dumps((("quit",), {})), SystemExit, "4"),
     ],
 )
-def test_an_error_is_told_as_itself_or_as_what_it_says(call: bytes, kind: type[BaseException], told: str) -> None:
+def test_an_error_is_reported_as_itself_or_as_what_it_says(call: bytes, kind: type[BaseException], told: str) -> None:
     error = answered(asked, call)
     assert type(error) is kind
     assert told in str(error)

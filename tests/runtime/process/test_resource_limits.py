@@ -71,7 +71,7 @@ def test_another_error_of_the_machine_stays_as_it_is() -> None:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory")
 
 
-def test_the_room_on_each_disk_is_told_beside_the_error_of_a_full_one(tmp_path: Path) -> None:
+def test_the_room_on_each_disk_is_reported_beside_the_error_of_a_full_one(tmp_path: Path) -> None:
     """Java does not say which file it could not write."""
     later = tmp_path / "made" / "later"
     with pytest.raises(SystemProblem) as raised, full_disks_explained([later, tmp_path]):

@@ -18,7 +18,7 @@ def raising(number: int, file: Path | None, folder: Path) -> None:
         raise OSError(number, os.strerror(number), *([] if file is None else [str(file)]))
 
 
-def test_a_folder_of_another_user_is_told_with_the_remedy(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_reported_with_the_remedy(tmp_path: Path) -> None:
     file = tmp_path / "shop" / "query"
     error = error_of(lambda: raising(EACCES, file, tmp_path), SystemProblem)
     wrong = f"Spark's checkpoints in {tmp_path} cannot be used: Permission denied: {file}"

@@ -205,7 +205,7 @@ class Objects:
 
 
 @pytest.mark.parametrize("manager", ["FileContextBasedCheckpointFileManager", "FileSystemBasedCheckpointFileManager"])
-def test_a_manager_that_renames_is_told_of_an_object_store_alone(manager: str) -> None:
+def test_a_manager_that_renames_is_reported_for_an_object_store_alone(manager: str) -> None:
     store = Objects("fs.capability.outputstream.abortable")
     assert copies_objects(manager, store, "s3a://bucket/folder")
     assert not copies_objects(manager, Objects(), "hdfs://host/folder")
@@ -213,13 +213,13 @@ def test_a_manager_that_renames_is_told_of_an_object_store_alone(manager: str) -
 
 
 @pytest.mark.parametrize("url", ["nosuch://host/folder", "s3a://bucket/folder"])
-def test_a_file_system_that_spark_does_not_have_is_told(spark: "SparkSession", url: str) -> None:
+def test_a_file_system_that_spark_does_not_have_is_reported(spark: "SparkSession", url: str) -> None:
     with pytest.raises(SystemProblem) as raised:
         HadoopPath.of(spark, url)
     assert_explains(raised.value, f"Spark cannot use {url}", None, "a file system that Spark reaches", "spark.hadoop")
 
 
-def test_a_folder_that_cannot_be_written_is_told(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SystemProblem, match="Spark cannot use file:"):
         write(HadoopPath.of(spark, f"file://{tmp_path}/file/folder") / "record", b"")
@@ -234,7 +234,7 @@ def test_a_folder_that_cannot_be_written_is_told(spark: "SparkSession", tmp_path
         ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "refused", "raise the quota"),
     ],
 )
-def test_what_a_file_system_refuses_for_now_is_told_with_what_ends_that(name: str, text: str, remedy: str) -> None:
+def test_what_a_file_system_refuses_for_now_is_reported_with_what_ends_that(name: str, text: str, remedy: str) -> None:
     error = unusable("hdfs://host/folder", name, f"{text}\n\tat org.apache.hadoop")
     wrong = f"Spark cannot use hdfs://host/folder: {name.rpartition('.')[2]}: {text}"
     assert_explains(error, wrong, None, "a folder that takes", remedy)

@@ -70,7 +70,7 @@ def jobs(spark: "SparkSession") -> Iterator[TaskJobs]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_task_runs_its_order_and_what_it_returns_is_told(jobs: TaskJobs, pipe: Path) -> None:
+def test_a_task_runs_its_order_and_what_it_returns_is_reported(jobs: TaskJobs, pipe: Path) -> None:
     results: Results = Queue()
     jobs.submit("one", "p: one", f"wait {pipe}".encode(), results.put)
     pipe.read_text()  # the first one runs
@@ -85,7 +85,7 @@ def test_a_task_runs_its_order_and_what_it_returns_is_told(jobs: TaskJobs, pipe:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_job_that_is_cancelled_and_a_task_that_fails_are_told(jobs: TaskJobs, pipe: Path) -> None:
+def test_a_job_that_is_cancelled_and_a_task_that_fails_are_reported(jobs: TaskJobs, pipe: Path) -> None:
     results: Results = Queue()
     jobs.submit("three", "p: three", f"wait {pipe}".encode(), results.put)
     pipe.read_text()  # it runs

@@ -31,7 +31,7 @@ def test_a_change_without_key_deletes_what_is_under_its_prefix() -> None:
     assert [*store.scan(b"")] == [(b"a\x003", b"new"), (b"b\x001", b"other")]
 
 
-def test_the_prefixes_that_have_entries_are_told_once_each() -> None:
+def test_the_prefixes_that_have_entries_are_listed_once_each() -> None:
     store = MemoryStore()
     first, second = (b"t" + bytes([number]) * PREFIX_SIZE for number in (1, 2))
     store.write([(second, b"1", b""), (first, b"1", b""), (first, b"2", b""), (b"u" * 20, b"1", b"")])

@@ -117,7 +117,7 @@ def test_checkpoints_are_kept_by_group_and_task(system: System) -> None:
     assert system.admin().checkpoints("none") == {}
 
 
-def test_a_limit_is_told_of_streams_that_have_one_alone(system: System) -> None:
+def test_a_limit_is_known_of_streams_that_have_one_alone(system: System) -> None:
     admin = system.admin()
     assert admin.record_limits([]) == {}
     assert admin.record_limits(["nothing"]) == {}

@@ -114,7 +114,7 @@ def test_dead_letters_can_be_read() -> None:
         assert [(message.key, message.value) for message in driver.dead_letters] == [(b"k", b"bad")]
 
 
-def test_an_output_of_another_type_than_declared_is_told_by_its_stream() -> None:
+def test_an_output_of_another_type_than_declared_is_named_by_its_stream() -> None:
     def wrong(text: str) -> int:
         return text  # type: ignore[return-value]
 

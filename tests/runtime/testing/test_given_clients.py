@@ -133,7 +133,7 @@ class Unreachable:
         pass
 
 
-def test_a_sink_that_waits_for_something_other_than_time_is_told() -> None:
+def test_a_sink_that_waits_for_something_other_than_time_is_reported() -> None:
     pipeline = Pipeline("p")
     pipeline.stream("items", value=str).sink(Unreachable(), id="unreachable")
     error = error_of(lambda: PipelineDriver(pipeline), UsageError)

@@ -21,7 +21,7 @@ def test_inputs_have_the_time_that_the_pipeline_goes_by() -> None:
     assert list(readers(lengths())["words"]([(None, b"tea", 99, ())])) == [Message(None, "tea", 3)]
 
 
-def test_a_time_that_cannot_be_told_is_that_of_the_record() -> None:
+def test_a_time_that_is_not_known_is_that_of_the_record() -> None:
     assert list(readers(lengths())["words"]([(b"k", None, 99, ())])) == [Message(b"k", None, 99)]
 
 

@@ -362,7 +362,7 @@ def test_a_part_of_less_than_a_call_is_one_call_in_a_longer_span() -> None:
     assert meter.wait(0.0, 1) > 115
 
 
-def test_an_exhausted_budget_is_told_once() -> None:
+def test_an_exhausted_budget_is_reported_once() -> None:
     admission, told = Admission(Limit("model", budget=1)), list[str]()
     admission.on_exhausted = told.append
 
@@ -381,7 +381,7 @@ def test_an_exhausted_budget_is_told_once() -> None:
     assert isinstance(BudgetExhausted(), Exception)
 
 
-def test_an_exhausted_budget_is_told_where_no_call_comes_any_more() -> None:
+def test_an_exhausted_budget_is_reported_where_no_call_comes_any_more() -> None:
     told = list[str]()
     admission = Admission(Limit("model", budget=2))
     admission.on_exhausted = told.append

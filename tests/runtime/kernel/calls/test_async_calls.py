@@ -462,7 +462,7 @@ def test_a_gate_settles_in_which_order_calls_end() -> None:
     assert found == [2, 3, 1]
 
 
-def test_what_fails_as_a_call_is_handed_on_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_fails_as_a_call_is_handed_on_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     def refuse(call: Call) -> None:
         raise OSError(f"nobody takes {call.value}")
 

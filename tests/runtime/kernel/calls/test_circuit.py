@@ -91,7 +91,7 @@ class WordlessError(Exception):
         (WordlessError(), "WordlessError, whose __str__ raises LookupError"),
     ],
 )
-def test_what_makes_calls_rest_is_told_and_no_terminal_obeys_it(
+def test_what_makes_calls_rest_is_reported_and_no_terminal_obeys_it(
     caplog: pytest.LogCaptureFixture, error: Exception, told: str
 ) -> None:
     async def ask(_: int) -> list[int]:

@@ -66,7 +66,7 @@ def test_a_task_without_calls_takes_whatever_comes() -> None:
     assert calls().room("one") > 1_000_000
 
 
-def test_all_pools_are_told() -> None:
+def test_all_pools_are_reported() -> None:
     pools = Given(), Given()
     both = calls(*pools)
     both.flush()

@@ -18,7 +18,7 @@ def test_a_record_as_large_as_the_limit_passes() -> None:
     check(b"k", None, (("h", b"x" * 982),))
 
 
-def test_one_byte_more_is_told_with_the_stream_and_the_size() -> None:
+def test_one_byte_more_is_reported_with_the_stream_and_the_size() -> None:
     with pytest.raises(RecordTooLarge, match=r"its record for the stream out has 1,001 bytes, more than .* takes"):
         size_check("out", LIMIT)(b"k" * 11, b"v" * 990, ())
 

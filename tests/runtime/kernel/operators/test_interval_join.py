@@ -221,7 +221,7 @@ def test_the_latest_row_is_the_last_that_came_whatever_its_time() -> None:
     assert join.take() == []
 
 
-def test_rows_are_told_alone_in_the_order_of_their_times() -> None:
+def test_rows_are_emitted_alone_in_the_order_of_their_times() -> None:
     join = LoneJoin(JoinOperator, "outer")
     for side, time in ((RIGHT, 19), (LEFT, 31), (LEFT, 8), (RIGHT, 57), (LEFT, 45)):
         join.add(side, "lr"[side], time)

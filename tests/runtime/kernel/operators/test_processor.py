@@ -189,7 +189,7 @@ def test_a_timer_that_fails_is_gone_and_leaves_nothing() -> None:
         assert (headers["fluvial-timer"], headers["fluvial-time"], headers["fluvial-firing"]) == (b"bad", b"5", b"it")
 
 
-def test_a_timer_that_fails_ends_the_run_and_is_told() -> None:
+def test_a_timer_that_fails_ends_the_run_and_is_reported() -> None:
     def on_timer(*_: Any) -> None:
         raise ValueError("no")
 
@@ -301,7 +301,7 @@ def test_each_task_works_on_a_copy() -> None:
     assert processor.seen == 0
 
 
-def test_state_of_another_type_is_told() -> None:
+def test_state_of_another_type_is_reported() -> None:
     class Before(KeyedProcessor[str, str, str]):
         kept = ValueState(list[str])
 

@@ -282,7 +282,7 @@ def test_a_method_that_fails_is_a_letter_without_key() -> None:
     assert (letter.key, letter.value, dict(letter.headers)["fluvial-method"]) == (None, None, b"window")
 
 
-def test_an_init_that_fails_is_told_with_its_line() -> None:
+def test_an_init_that_fails_is_reported_with_its_line() -> None:
     def act(_: Doing, what: Any, *__: Any) -> None:
         if what == "init":
             raise ValueError("no")
@@ -292,7 +292,7 @@ def test_an_init_that_fails_is_told_with_its_line() -> None:
     assert "task x: init failed: ValueError: no\n  at " in str(raised.value)
 
 
-def test_a_close_that_fails_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_close_that_fails_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     def act(_: Doing, what: Any, *__: Any) -> None:
         if what == "close":
             raise ValueError("no")

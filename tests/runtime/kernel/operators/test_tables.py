@@ -207,7 +207,7 @@ STEPS = [("left", "1"), ("right", "x"), ("left", "2"), ("right", None), ("left",
         ("outer", ["1+None", "1+x", "2+x", "2+None", None, "None+y", None]),
     ],
 )
-def test_each_change_of_a_joined_row_is_told(how: str, changes: list[str | None]) -> None:
+def test_each_change_of_a_joined_row_is_emitted(how: str, changes: list[str | None]) -> None:
     with PipelineDriver(paired(how)) as driver:
         for at, (side, value) in enumerate(STEPS):
             driver.send(side, value, key="a", timestamp=at, headers=(("h", b"1"),))

@@ -54,7 +54,7 @@ def test_sessions_that_become_one_have_seen_what_both_have() -> None:
     assert window.take() == [Shown(0, 16, [0, 10, 5], "early")]
 
 
-def test_time_since_the_last_message_is_told_anew_by_each() -> None:
+def test_time_since_the_last_message_is_counted_anew_from_each() -> None:
     window = watched(Trigger(last=2))
     window.add(0)
     window.advance(1)

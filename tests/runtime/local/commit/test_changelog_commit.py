@@ -169,7 +169,7 @@ def test_beyond_a_checkpoint_that_was_written_in_one_transaction_nothing_is_undo
     assert system.admin().ends(LOG) == ends
 
 
-def test_a_changelog_that_ends_too_soon_is_told(system: ProducingSystem) -> None:
+def test_a_changelog_that_ends_too_soon_is_reported(system: ProducingSystem) -> None:
     with pytest.raises(SystemProblem, match=r"the changelog 'p-count-changelog' ends at offset 4 of partition 0.*to 9"):
         resumed(system, MemoryStore(), at(9))
 

@@ -78,7 +78,7 @@ def test_containers_share_a_limit_by_the_stream() -> None:
     assert sharing.admissions[3].lease_ends < sharing.now
 
 
-def test_errors_are_told_once_and_leases_lapse_until_they_are_over(
+def test_errors_are_reported_once_and_leases_lapse_until_they_are_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     sharing = Sharing(2)

@@ -361,7 +361,7 @@ def test_the_stream_does_not_grow_for_ever(log: LogSystem) -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
-def test_an_end_that_was_read_before_a_death_is_not_told_again(partitions: int, tmp_path: Path) -> None:
+def test_an_end_that_was_read_before_a_death_is_not_reported_again(partitions: int, tmp_path: Path) -> None:
     """Container 0 has told the end of its source to container 1, which dies each time that it has taken something in;
     with two partitions, it tells of another source itself."""
     log = LogSystem(tmp_path, fsync=False)

@@ -291,7 +291,7 @@ def moved_to(state: CoordinatorState, tasks: dict[str, int]) -> Assignment:
     return moved(state.assignment, tasks)
 
 
-def test_what_fails_is_told_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_fails_is_reported_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     def fails(*_: object, **__: object) -> None:
         raise ValueError("something else")
 

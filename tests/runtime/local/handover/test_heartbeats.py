@@ -166,7 +166,7 @@ def test_a_stream_that_is_deleted_is_made_again(caplog: pytest.LogCaptureFixture
     assert caplog.text.count("heartbeats of container 0 fail, and are tried again") <= 1
 
 
-def test_whatever_fails_is_told_once_and_tried_again_at_the_usual_pace(caplog: pytest.LogCaptureFixture) -> None:
+def test_whatever_fails_is_reported_once_and_tried_again_at_the_usual_pace(caplog: pytest.LogCaptureFixture) -> None:
     beating = Beating(0, 1)
     own = beating.containers[0]
     beating.turns(0, 1)
@@ -196,7 +196,7 @@ def test_one_that_has_lost_its_place_sends_no_more() -> None:
     own.close(ended=True)  # a second end is none
 
 
-def test_copies_that_have_failed_are_told() -> None:
+def test_copies_that_have_failed_are_reported() -> None:
     beating = Beating(0, 1)
     beating.containers[1].lack(["a/0"])
     beating.turns(1, 0)

@@ -65,7 +65,7 @@ def test_before_any_run_there_is_none_to_join(system: ProducingSystem) -> None:
     assert plan_of_run(live.plan, ProducingSystem(), ContainerId(0, 0), "stopped", rushing()) is None
 
 
-def test_what_is_split_in_part_is_told_by_its_checkpoints(system: ProducingSystem) -> None:
+def test_what_is_split_in_part_is_named_by_its_checkpoints(system: ProducingSystem) -> None:
     plan = LiveContainers(system, counting(), 0, Settings()).plan
     assert half_changed(plan, {"in/0-0-2": Checkpoint(), "in/0-1-2": Checkpoint()}) == []
     stored = {"in/0-0-2": Checkpoint(), "in/0-1-2": Checkpoint(), "in/1": Checkpoint(), "gone/0-0-4": Checkpoint()}

@@ -162,7 +162,7 @@ def test_a_change_that_nobody_starts_containers_for_is_taken_back_by_another(sys
         assert assignment(system).containers == 2
 
 
-def test_another_change_meanwhile_is_told_and_left_alone(system: ProducingSystem) -> None:
+def test_another_change_meanwhile_is_reported_and_left_alone(system: ProducingSystem) -> None:
     with running(system, 2, most=2) as live:
         error = refusal(SystemProblem, system, say=lambda _: live.scale(4))
         assert_explains(error, "another process has scaled pipeline 'p'", None, "one change at a time", "try again")
@@ -170,7 +170,7 @@ def test_another_change_meanwhile_is_told_and_left_alone(system: ProducingSystem
 
 
 @pytest.mark.usefixtures("hurried")
-def test_a_container_that_is_taken_for_dead_meanwhile_is_told(system: ProducingSystem) -> None:
+def test_a_container_that_is_taken_for_dead_meanwhile_is_reported(system: ProducingSystem) -> None:
     with running(system, 2, most=2) as live:  # nobody starts the third one
 
         def lose(_: str) -> None:

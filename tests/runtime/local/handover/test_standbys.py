@@ -118,7 +118,7 @@ def test_a_copy_that_is_wanted_while_it_rests_is_given_out_as_it_is(live: LiveCo
     copies.close()
 
 
-def test_what_cannot_be_copied_is_told_and_tried_again(
+def test_what_cannot_be_copied_is_reported_and_tried_again(
     live: LiveContainers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standbys, "RETRY_SECONDS", 0.0)

@@ -181,7 +181,7 @@ def test_panes_that_the_end_of_another_run_has_fired_are_left_out() -> None:
     assert start(one, 5, 9) == 2
 
 
-def test_results_that_are_too_large_are_not_kept_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_results_that_are_too_large_are_not_kept_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     writer = Written()
     one = journal(writer, limit=SizeLimit(100, "raise it"))
     for size in (10, 200, 300):

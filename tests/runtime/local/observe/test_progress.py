@@ -96,7 +96,7 @@ def test_a_run_tells_at_once_and_in_the_end() -> None:
     assert values(told[0], "watermark_timestamp_seconds") == {("in", "in/0", "in", "0"): 0.099}  # of the first slice
 
 
-def test_state_that_is_lost_is_told_of_while_it_is_restored(tmp_path: Path) -> None:
+def test_state_that_is_lost_is_reported_while_it_is_restored(tmp_path: Path) -> None:
     system = numbers(ProducingSystem(), *range(0, 300, 10))
     first = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / "kept"), commit_interval=timedelta(0)))
     assert "restoring" not in [progress.phase for progress in first]
@@ -125,7 +125,7 @@ def test_a_run_that_changes_the_elasticity_tells_how_long_that_took(tmp_path: Pa
     assert (values(first, "tasks"), values(last, "tasks")) == ({(): 1}, {(): 2})
 
 
-def test_all_that_the_table_says_is_told_and_nothing_else(tmp_path: Path) -> None:
+def test_all_that_the_table_says_is_reported_and_nothing_else(tmp_path: Path) -> None:
     system = numbers(ProducingSystem(), *range(0, 300, 10))
     for name in ("kept", "lost"):
         told = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / name), commit_interval=timedelta(0)))
@@ -139,7 +139,7 @@ def test_all_that_the_table_says_is_told_and_nothing_else(tmp_path: Path) -> Non
     assert all(list(families(progress)) for progress in told)
 
 
-def test_what_is_used_of_limits_is_told_and_an_exhausted_budget_is_a_warning() -> None:
+def test_what_is_used_of_limits_is_reported_and_an_exhausted_budget_is_a_warning() -> None:
     last = told_by(limited(), numbers(MemorySystem(), 1, 2, 3))[-1]
     assert values(last, "limit_used") == {("service", "calls"): 2, ("service", "budget"): 2}
     assert values(last, "limit_share") == {("service", "calls"): 1000, ("service", "budget"): 2}
@@ -149,7 +149,7 @@ def test_what_is_used_of_limits_is_told_and_an_exhausted_budget_is_a_warning() -
     assert last.warnings == {"limit service": "the budget of limit 'service', 2, is exhausted: messages fail"}
 
 
-def test_what_is_taken_of_the_pools_of_functions_is_told_by_name() -> None:
+def test_what_is_taken_of_the_pools_of_functions_is_reported_by_name() -> None:
     last = told_by(pooled(), numbers(MemorySystem(), 1, 2, 3))[-1]
     assert values(last, "pool_permits") == {("halves",): 5}
     assert values(last, "pool_waiting_calls") == {("halves",): 0}
@@ -179,7 +179,7 @@ class Answers(EndOffsets):
         return self.given
 
 
-def test_turns_that_take_longer_than_reports_are_told_of_all_the_same() -> None:
+def test_turns_that_take_longer_than_reports_are_reported_all_the_same() -> None:
     told, at = list[Progress](), [0.0]
     answers = Answers(MemorySystem().admin())
     reporter = ProgressReporter(

@@ -202,7 +202,7 @@ def contents_of(log: LogSystem, segment: Path) -> bool:
     return segment.name in index.streams["out"][0].names
 
 
-def test_a_store_that_is_missing_is_told_before_anything_starts(log: LogSystem, folder: Path) -> None:
+def test_a_store_that_is_missing_is_reported_before_anything_starts(log: LogSystem, folder: Path) -> None:
     run_more(log)
     shutil.rmtree(folder)
     pipeline = counting()
@@ -215,7 +215,7 @@ def test_a_store_that_is_missing_is_told_before_anything_starts(log: LogSystem, 
     assert found[0].code == 4
 
 
-def test_a_store_that_the_log_does_not_know_is_told_by_check(log: LogSystem) -> None:
+def test_a_store_that_the_log_does_not_know_is_reported_by_check(log: LogSystem) -> None:
     run_more(log)
     run_more(log)
     with closing(log.producer()) as producer:

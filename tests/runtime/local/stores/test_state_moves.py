@@ -156,7 +156,7 @@ def test_a_move_takes_little_memory_however_much_there_is(tmp_path: Path, monkey
     assert run_more(log, swapped()) == [[2], [2]]
 
 
-def test_a_store_that_a_move_needs_and_that_is_open_elsewhere_is_told(tmp_path: Path) -> None:
+def test_a_store_that_a_move_needs_and_that_is_open_elsewhere_is_reported(tmp_path: Path) -> None:
     log = LogSystem(tmp_path, fsync=False)
     run_more(log, apart())
     with closing(RocksStore(tmp_path / "state" / "p" / "b-0")):

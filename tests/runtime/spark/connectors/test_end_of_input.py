@@ -72,7 +72,7 @@ def test_a_batch_without_messages_has_a_report_of_its_metrics() -> None:
     assert metrics_rows(ShippedPlan("", b""), [(1, 9, b"wake")], None) == []
 
 
-def test_the_end_is_told_once_all_of_every_partition_is_planned(query: Query) -> None:
+def test_the_end_is_reported_once_all_of_every_partition_is_planned(query: Query) -> None:
     source = query.run()
     found = [latest(source)]
     for offsets in ([5, 3], [1]), ([5, 3], [2]):

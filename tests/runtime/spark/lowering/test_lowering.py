@@ -96,7 +96,7 @@ def test_a_message_that_fails_at_its_source_does_not_move_time(bad: Record) -> N
     assert [message.timestamp for message in query.written["out"]] == [9]
 
 
-def test_messages_are_counted_once_and_time_is_told() -> None:
+def test_messages_are_counted_once_and_time_is_reported() -> None:
     pipeline = Pipeline("p")
     lines = pipeline.stream("in", value=int, key=str, out_of_order=timedelta(milliseconds=2))
     lines.window(TEN, count(), id="window").send_to("out")

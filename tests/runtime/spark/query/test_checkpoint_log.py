@@ -50,12 +50,12 @@ def test_both_versions_of_the_offset_log_are_read(tmp_path: Path) -> None:
     assert planned_lines(two, 0) == sorted(lines)  # a hash of them is kept
 
 
-def test_before_the_first_batch_nothing_is_told(tmp_path: Path) -> None:
+def test_before_the_first_batch_nothing_is_reported(tmp_path: Path) -> None:
     assert last_end_offsets(checkpoint(tmp_path, 1, 0), DONE) is None
 
 
 @pytest.mark.parametrize("left", ["", "v1", "v1\n{}"])
-def test_a_file_that_a_power_cut_has_emptied_is_told(tmp_path: Path, left: str) -> None:
+def test_a_file_that_a_power_cut_has_emptied_is_reported(tmp_path: Path, left: str) -> None:
     found = checkpoint(tmp_path, 2, 1)
     (found / PLANNED / "1").write_text(left)
     with pytest.raises(SystemProblem, match=r"offsets/1 cannot be read: it has \d characters[\s\S]*reset --all"):

@@ -94,7 +94,7 @@ def collecting(kind: Any) -> Pipeline:
     return pipeline
 
 
-def test_what_is_gone_is_told_by_the_record(tmp_path: Path) -> None:
+def test_what_is_gone_is_named_by_the_record(tmp_path: Path) -> None:
     def visit(*fields: Any) -> Any:
         return msgspec.defstruct("Visit", [("n", int), *fields])
 

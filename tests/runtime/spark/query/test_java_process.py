@@ -111,7 +111,7 @@ def test_a_run_that_is_to_go_on_says_what_is_lost(error: Exception) -> None:
 @pytest.mark.slow
 @pytest.mark.long  # the tests above and below show what is told of each error that this leads to
 @pytest.mark.timeout(300)
-def test_a_java_that_is_killed_under_a_run_is_told_of_by_one_error(tmp_path: Path) -> None:
+def test_a_java_that_is_killed_under_a_run_is_reported_by_one_error(tmp_path: Path) -> None:
     if need := missing("spark"):
         pytest.skip(f"{need.missing}: {need.remedy}")
     write(LogSystem(tmp_path / "log", fsync=False), {"in": [[(b"k", b"a", 1, ())]]})
@@ -132,7 +132,7 @@ def test_a_java_that_is_killed_under_a_run_is_told_of_by_one_error(tmp_path: Pat
 
 
 @pytest.mark.parametrize("error", [MessageError("map failed"), SystemProblem("a segment is damaged")])
-def test_other_errors_are_told_by_a_run_that_is_to_stop_too(error: Exception) -> None:
+def test_other_errors_are_reported_by_a_run_that_is_to_stop_too(error: Exception) -> None:
     with pytest.raises(type(error)), java_end_explained(lambda: True):
         raise error
 

@@ -121,7 +121,7 @@ def test_a_system_that_does_not_tell_its_ends_fails_no_batch(tmp_path: Path, log
         assert context.metrics.lags == {}
 
 
-def test_a_system_whose_ends_are_not_told_in_time_holds_up_no_batch_and_is_not_asked_again_meanwhile(
+def test_a_system_whose_ends_are_not_reported_in_time_holds_up_no_batch_and_is_not_asked_again_meanwhile(
     tmp_path: Path, log: LogConnection
 ) -> None:
     answers, asked, admin = Event(), list[str](), log.system.admin()

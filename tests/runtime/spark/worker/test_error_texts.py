@@ -36,7 +36,7 @@ PLACES = pytest.mark.parametrize("place", [at_level_zero, behind_a_shuffle])
 
 
 @PLACES
-def test_a_function_that_exits_is_told_as_on_the_local_engine(
+def test_a_function_that_exits_is_reported_as_on_the_local_engine(
     place: Callable[[Callable[[int], int], Pipeline], None],
 ) -> None:
     pipeline = Pipeline("p", on_error=dead_letter())

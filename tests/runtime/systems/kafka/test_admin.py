@@ -62,7 +62,7 @@ def test_the_user_may_choose_settings_but_not_those_that_are_needed(
     assert settings(f"{name}-between").items() >= {"retention.ms": "-1", "max.message.bytes": "12345"}.items()
 
 
-def test_the_limits_of_topics_are_told_by_one_request(broker: Broker, topic: Callable[..., str]) -> None:
+def test_the_limits_of_topics_are_reported_by_one_request(broker: Broker, topic: Callable[..., str]) -> None:
     low, usual = topic(max_message_bytes="20000"), topic()
     admin = KafkaSystem(broker.address, conf={"message.max.bytes": 1_000_000}).admin()
     limits = admin.record_limits([low, "nothing", usual])
@@ -77,7 +77,7 @@ def test_the_limits_of_topics_are_told_by_one_request(broker: Broker, topic: Cal
         ({"retention": 3}, "(?s)would not make the topic.*retention.*INVALID_CONFIG.*correct the settings of topics"),
     ],
 )
-def test_settings_that_the_cluster_refuses_are_told(
+def test_settings_that_the_cluster_refuses_are_reported(
     broker: Broker, name: str, topics: dict[str, str | int], told: str
 ) -> None:
     with pytest.raises(SystemProblem, match=told):

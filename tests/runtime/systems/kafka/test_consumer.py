@@ -513,7 +513,7 @@ def test_a_removed_topic_is_found_though_partitions_come_and_go_all_the_time() -
         change_each_second()
 
 
-def test_an_offset_that_was_removed_is_told_with_those_that_are_there() -> None:
+def test_an_offset_that_was_removed_is_reported_with_those_that_are_there() -> None:
     with pytest.raises(SystemProblem, match=r"(?s)offset 8 lies outside partition 1 .*expected: 0 to 100"):
         Reading().gives(message(1, 7), message(1, 7, KafkaError._AUTO_OFFSET_RESET))
 

@@ -189,7 +189,7 @@ def test_an_older_sender_learns_of_it_while_it_sends(kafka: KafkaSystem, topic: 
     old.close()
 
 
-def test_a_record_that_the_broker_refuses_is_told_from_then_on(kafka: KafkaSystem, topic: MakeTopic) -> None:
+def test_a_record_that_the_broker_refuses_is_reported_from_then_on(kafka: KafkaSystem, topic: MakeTopic) -> None:
     name = topic(max_message_bytes="1000")
     sender = kafka.record_producer()
     sender.send(name, 0, [(None, bytes(5_000), 1, ())])
@@ -208,7 +208,7 @@ def test_a_transaction_longer_than_brokers_allow_is_refused_at_once(kafka: Kafka
         kafka.record_producer("long", longest=timedelta(minutes=20))
 
 
-def test_a_record_that_the_client_refuses_is_told_from_then_on(kafka: KafkaSystem, topic: MakeTopic) -> None:
+def test_a_record_that_the_client_refuses_is_reported_from_then_on(kafka: KafkaSystem, topic: MakeTopic) -> None:
     name = topic()
     sender = kafka.record_producer()
     with pytest.raises(SystemProblem, match="MSG_SIZE_TOO_LARGE"):
@@ -366,7 +366,7 @@ def test_a_partition_that_the_client_does_not_know_for_a_while_is_waited_for(
     assert visible(name) == numbered(20)
 
 
-def test_a_topic_that_is_removed_while_it_is_written_to_is_told(
+def test_a_topic_that_is_removed_while_it_is_written_to_is_reported(
     broker: Broker, kafka: KafkaSystem, topic: MakeTopic
 ) -> None:
     name = topic()

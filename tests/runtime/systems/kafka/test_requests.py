@@ -289,7 +289,7 @@ def test_partitions_that_a_topic_was_given_are_soon_known(broker: Broker, kafka:
 
 
 @pytest.mark.parametrize("code", OF_A_RESTART)
-def test_errors_of_a_restart_that_stay_are_told_at_the_deadline(broker: Broker, code: int) -> None:
+def test_errors_of_a_restart_that_stay_are_reported_at_the_deadline(broker: Broker, code: int) -> None:
     hasty = RequestClient(KafkaSettings(broker.address, {}, {}, 0.3, 0.3))
     with pytest.raises(SystemProblem) as told:
         hasty.request("do it", failing(*[code] * 1_000))

@@ -36,7 +36,7 @@ def test_labels_are_one_short_line() -> None:
     assert shown.endswith("…")
 
 
-def test_all_of_a_message_is_told() -> None:
+def test_all_of_a_message_is_shown() -> None:
     assert tooltip_text("words", Message("k", "tea", 7)) == "words: 'tea', key k, at 7 ms"
     pane = Pane("k", Window(0, 10), 3, "late", (Window(0, 4),))
     assert tooltip_text("out", Message("k", pane, 9)) == "out: 3, key k, window [0, 10) ms, late, in place of [0, 4)"
