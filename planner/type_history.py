@@ -141,7 +141,7 @@ def _choices(schema: SchemaNode) -> list[SchemaNode]:
 
 
 def _one_of(choices: list[SchemaNode]) -> SchemaNode:
-    """A choice of schemas, each told once."""
+    """A choice of schemas, each named once."""
     flat = [one for choice in choices for one in _choices(choice)]
     once = [one for number, one in enumerate(flat) if one not in flat[:number]]
     return once[0] if len(once) == 1 else {"union": once}

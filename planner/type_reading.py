@@ -90,14 +90,14 @@ class TypeComparison:
         return Obstacle(f"was {text_of(stored, self._stored)}, is {text_of(wanted, self._wanted)}", types=True)
 
     def _of_both(self, wanted: SchemaNode, stored: SchemaNode, obstacle: Obstacle | None) -> Obstacle | None:
-        """The obstacle, told of both types as a whole unless it says more."""
+        """The obstacle, described by both types as a whole unless it says more."""
         whole = obstacle is not None and obstacle.types and not obstacle.path
         return self._types(wanted, stored) if whole else obstacle
 
     def _first_of(
         self, wanted: SchemaNode, stored: SchemaNode, obstacles: Iterable[Obstacle | None]
     ) -> Obstacle | None:
-        """The first that there is, told of both types as a whole unless it says more."""
+        """The first that there is, described by both types as a whole unless it says more."""
         return self._of_both(wanted, stored, next(filter(None, obstacles), None))
 
     def _by_one_of(self, wanted: SchemaNode, stored: SchemaNode) -> Obstacle | None:
@@ -213,7 +213,7 @@ class TypeComparison:
 
 
 def _layout(new: ClassSchema, old: ClassSchema, first: bool) -> Obstacle | None:
-    """What two classes differ in besides the types of their fields, of which the old one is told in the `first`
+    """What two classes differ in besides the types of their fields, of which the old one is named in the `first`
     version or not."""
     if new.form != old.form:
         return Obstacle(f"was {_FORMS[old.form]}, is {_FORMS[new.form]}")

@@ -84,7 +84,7 @@ class _Keeper:
         try:
             self._task.result()
         except BaseException as raised:
-            if self._opened.done():  # what was not opened has told its error already
+            if self._opened.done():  # what was not opened has raised its error already
                 raise as_error(raised) from None
 
     async def _abandon(self) -> None:
@@ -170,7 +170,7 @@ class OpenResources:
         return client
 
     def close(self) -> None:
-        """Close all that was opened, in reverse order. What does not close is told, and left behind."""
+        """Close all that was opened, in reverse order. What does not close is logged, and left behind."""
         if self._keepers:
             self._run(self._close())
 

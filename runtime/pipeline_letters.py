@@ -132,8 +132,8 @@ def replay_dead_letters(
     of an `operator`. The pipeline may run meanwhile. With `dry_run` nothing is sent.
 
     A message and the mark that it was replayed become visible together: each is sent once, wherever the call is cut
-    off. Left, and told by reason, are results that failed without a message, messages of streams between two stages or
-    that are gone, and long ones whose place is gone. Two calls at once: on a log the second raises SystemProblem, on
+    off. Left, and listed by reason, are results that failed without a message, messages of streams between two stages
+    or that are gone, and long ones whose place is gone. Two calls at once: on a log the second raises SystemProblem, on
     Kafka the first.
 
     Raises UsageError for a place without a dead letter, and for a log that does not exist.

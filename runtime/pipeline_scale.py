@@ -44,7 +44,7 @@ def scale(
     then takes them over. Other tasks go on meanwhile. A task that is split goes on until the containers of all of its
     parts are ready. Tasks that are merged move to one container first, where they wait for each other. Returns once
     each task is with its container: the tasks that have moved, or that others were split or merged into; or with
-    `dry_run` those that would be. `say` is told what it waits for.
+    `dry_run` those that would be. `say` is given what it waits for, as text.
 
     Where it takes longer than `timeout`, or is interrupted, the pipeline goes back to the containers and the tasks of
     before.

@@ -65,7 +65,7 @@ class Aggregate(Generic[V_contra, R_co]):
 
 
 def _scalar(value: Any) -> Any:
-    """Refuse what would not come back the same from a store whose type nobody told."""
+    """Refuse what would not come back the same from a store whose type nobody declared."""
     if type(value) not in (int, float, str, bool):
         raise TypeError(f"without type=, an aggregate keeps int, float, str or bool, not {type(value).__name__}")
     return value
@@ -76,7 +76,7 @@ def _none() -> None:
 
 
 def _type_of(fn: Callable[..., Any], type_: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """The told or annotated type of what `fn` returns, and the check to make where there is neither."""
+    """The declared or annotated type of what `fn` returns, and the check to make where there is neither."""
     known = type_ if type_ is not UNKNOWN else returned(fn)
     return (Any, _scalar) if known is UNKNOWN else (known, _itself)
 

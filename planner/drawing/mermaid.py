@@ -8,7 +8,7 @@ from . import View
 from .scene import Drawing, EdgeKind, Look, Node
 from .views import scene
 
-# A role is told by shape too: what only passes on, what ends in double sides, what keeps (a drum).
+# A role is shown by shape too: what only passes on, what ends in double sides, what keeps (a drum).
 _SHAPES: Mapping[Look, tuple[str, str]] = {
     "non-terminal": ("[", "]"),
     "terminal": ("[[", "]]"),

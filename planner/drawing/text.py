@@ -18,7 +18,7 @@ _FURTHEST = 56
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line: what it says, and what is told about it in the column to the right."""
+    """One line: what it says, and what is said about it in the column to the right."""
 
     text: str
     aside: str = ""

@@ -17,7 +17,7 @@ class Autosize:
 
     `containers` are the least and the most containers, and `elasticity` the least and the most key buckets of each
     task: 1, 2, 4 ... 64. A container is to take at most so many bytes of `memory`; None: as it comes. The `autosizer`
-    decides; with `advise` what it decides is told, and not done.
+    decides; with `advise` what it decides is logged, and not done.
 
     Raises UsageError for a wrong argument.
 

@@ -22,7 +22,7 @@ MEASURED = (
 )
 """The metrics that it is measured by."""
 FULL = 0.9
-"""So much of its window must have been measured before a load is told."""
+"""So much of its window must have been measured before a load is reported."""
 
 _Partition = tuple[str, str]
 """A stream and a partition of it."""

@@ -53,7 +53,7 @@ class Autosizing:
     """Decides the size of a run again and again, in a thread of its own, and changes the run.
 
     The supervisor hands over what containers report (`add`). What is decided stands in the coordinator stream, from
-    where containers report it. An error ends nothing: it is told, and the run stays as it is until the next decision.
+    where containers report it. An error ends nothing: it is logged, and the run stays as it is until the next decision.
     """
 
     def __init__(

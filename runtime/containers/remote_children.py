@@ -154,7 +154,7 @@ class _Started:
 
 class RemoteChildren:
     """Starts containers as tasks of a cluster, which connect to `listener` and find this machine as `host`. A task must
-    begin within `patience` seconds, while `say` is told how many wait. `fitted` makes of a config what a process
+    begin within `patience` seconds, while `say` is given how many wait. `fitted` makes of a config what a process
     elsewhere can use."""
 
     def __init__(

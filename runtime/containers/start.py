@@ -123,7 +123,7 @@ class _Start:
         return _Start(with_elasticity(self.plan, elasticity), settings, size.containers, whole)
 
     def config(self, target: str, system: Opening, until: Until, run: str, *, measured: bool) -> ChildConfig:
-        """What the first container is told."""
+        """The configuration of the first container."""
         return ChildConfig(
             target=target,
             system=system,

@@ -211,7 +211,7 @@ class Supervisor:
                 self._runs[child] = asyncio.create_task(self._run_with_restarts(child))
 
     def _scale(self, generation: int, containers: int) -> None:
-        """Follow a change of the run, of which containers have told. The latest counts."""
+        """Follow a change of the run, that containers have reported. The latest counts."""
         if generation > self._generation and containers:
             if self._generation and containers != self._containers:
                 self._say(f"the run has {plural(containers, 'container')} from now on, in place of {self._containers}")

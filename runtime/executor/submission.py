@@ -1,4 +1,4 @@
-"""A message in a `KeyedExecutor`, as its functions are told of it, and as the executor keeps it."""
+"""A message in a `KeyedExecutor`, as its functions are given it, and as the executor keeps it."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field

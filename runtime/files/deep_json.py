@@ -1,4 +1,4 @@
-"""JSON that is nested more deeply than decoders follow: whether it is well formed, told without recursion."""
+"""JSON that is nested more deeply than decoders follow: whether it is well formed, found without recursion."""
 
 import re
 

@@ -24,7 +24,7 @@ from .task_requests import HookCall
 ERROR_HEADER = "fluvial-error"
 
 LONGEST = 10_000
-"""Characters of an error that are told. One that quotes a large message makes a dead letter that no topic takes."""
+"""Characters of an error that are reported. One that quotes a large message makes a dead letter that no topic takes."""
 KEPT = 64 << 10
 """Bytes of a value, of a key, and of headers that a dead letter has. The whole message is where it was read."""
 _SHOWN = 200

@@ -227,7 +227,7 @@ class Combiner:
 
     def _of(self, group: list[PendingPartial]) -> list[Record]:
         """The record of items that are merged. Where that fails, they are sent apart: what cannot be merged fails
-        again, and is told, behind the border."""
+        again, and is reported, behind the border."""
         first, merge = group[0], self._aggregate.merge
         if len(group) == 1 or merge is None:
             return [self._record(item, item.accumulator, item.data) for item in group]

@@ -158,7 +158,7 @@ class StageTask:
         )
 
     def close(self) -> None:
-        """Let the stream tasks end. One that fails is told of, and the others end all the same."""
+        """Let the stream tasks end. One that fails is logged, and the others end all the same."""
         closers = self._environment.closers
         while closers:
             operator, close = closers.pop()

@@ -1,4 +1,4 @@
-"""What stream tasks are told of a message, and what they ask of the run."""
+"""What stream tasks are given with a message, and what they ask of the run."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -52,7 +52,7 @@ class Programs:
         self._plan = plan
         self._compile = partial(compile_stage, trailers=True, remotes=shared, limits=limits, clients=clients)
         self._compiled: dict[tuple[str, bool], Program] = {}
-        for stage in plan.stages:  # before anything runs: what cannot be compiled is told at once
+        for stage in plan.stages:  # before anything runs: what cannot be compiled is refused at once
             self.of(stage.id, split=stage.elasticity > 1)
 
     def of(self, stage: str, *, split: bool) -> Program:

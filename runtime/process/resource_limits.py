@@ -115,7 +115,7 @@ def full_disks_explained(folders: Sequence[Path]) -> Iterator[None]:
 
 
 def _rooms(folders: Sequence[Path]) -> Iterator[str]:
-    """The room on the disk of each folder, those that are made only later included; a disk is told once."""
+    """The room on the disk of each folder, those that are made only later included; a disk is named once."""
     disks: set[int] = set()
     for folder in folders:
         with suppress(OSError):

@@ -136,7 +136,7 @@ def registered(
     if registry is None:
         rest = "subject" if subject is not None else "register" if not register else "normalize" if normalize else ""
         remedy = "pass registry=Registry(...), or leave it out"
-        require(not rest, PipelineError, f"{what}: {rest} without a registry", "a registry that it is told", remedy)
+        require(not rest, PipelineError, f"{what}: {rest} without a registry", "a registry that it is given", remedy)
         return None
     asked = callable(getattr(registry, "schema", None))
     require(asked, PipelineError, f"{what}: registry={registry!r}", "a Registry", 'write Registry("http://HOST:PORT")')

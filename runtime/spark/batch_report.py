@@ -26,7 +26,7 @@ class BatchMetrics(msgspec.Struct, array_like=True, frozen=True):
 
 class BatchReport(msgspec.Struct, array_like=True):
     """What the tasks of a batch report to the driver. `due` has the buckets that have run, by level. A batch with a
-    `failure` is not committed. `metrics` are those that the driver has told the tasks: Spark shows what rows carry."""
+    `failure` is not committed. `metrics` are those that the driver has sent the tasks: Spark shows what rows carry."""
 
     counts: Counts = msgspec.field(default_factory=Counts)
     due: dict[int, dict[int, Due]] = {}

@@ -67,7 +67,7 @@ class TaskJobs:
         self._threads: list[Thread] = []
 
     def submit(self, name: str, title: str, order: bytes, ended: JobEnded) -> None:
-        """Submit a job. If Spark has ended, `ended` is told so."""
+        """Submit a job. If Spark has ended, `ended` is called."""
         # A container that dies again and again has a job each time: without this the list would grow as long as the run
         # lasts.
         self._threads = [thread for thread in self._threads if thread.is_alive()]
@@ -193,7 +193,7 @@ def _session(spark: Any, argument: str) -> Iterator[SparkSession]:
 
 
 def _always() -> bool:
-    """Whether the end of Java is told of by others, so that its client need not."""
+    """Whether the end of Java is reported by others, so that its client need not."""
     return True
 
 

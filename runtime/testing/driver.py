@@ -284,7 +284,7 @@ class PipelineDriver:
         clients = OpenResources(waiting, self._settings.stall_timeout, self._given, remedy=GIVE_ANOTHER)
         try:
             tasks = self._tasks = make_tasks(run, self._system, self._admin, stack, resources=clients)
-            open_sinks(self.plan, stack, waiting, None)  # on virtual time what waits for anything else is told
+            open_sinks(self.plan, stack, waiting, None)  # on virtual time what waits for anything else is refused
         except BaseException:
             stack.close()
             raise

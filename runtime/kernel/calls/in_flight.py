@@ -230,7 +230,7 @@ class InFlightTracker:
         return held
 
     def _is_held(self, one: InFlightMessage) -> bool:
-        """A message is told by its batch and index, a firing by its operator and more."""
+        """A message is identified by its batch and index, a firing by its operator and more."""
         return len(one.where) == 2 or self.precedes(one.where[0])
 
     def close(self, message: InFlightMessage) -> None:

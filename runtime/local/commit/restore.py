@@ -41,7 +41,7 @@ batch."""
 
 
 def ignore_restore(restored: int, left: int) -> None:
-    """The default `OnRestore`: nobody is told how far a restore has come."""
+    """The default `OnRestore`: how far a restore has come is not reported."""
 
 
 class StoreRestorer:

@@ -29,7 +29,7 @@ _decode = json.Decoder(LimitReport | LimitGrant).decode
 
 
 class LimitLeases(StreamPeer):
-    """Writes what a container reports and grants, and reads what all write, in a thread. Whatever fails is told once,
+    """Writes what a container reports and grants, and reads what all write, in a thread. Whatever fails is logged once,
     and tried again with other clients; meanwhile leases lapse, and calls wait. `granted` is called after each record:
     more calls may begin."""
 

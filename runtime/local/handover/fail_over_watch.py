@@ -73,7 +73,7 @@ class FailOverWatch:
             self.look_safely()
 
     def look_safely(self) -> None:
-        """A look. Whatever fails is told once, and tried again."""
+        """A look. Whatever fails is logged once, and tried again."""
         try:
             self.look()
             self._failing = False

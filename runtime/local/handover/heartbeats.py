@@ -160,7 +160,7 @@ class Heartbeats(StreamPeer):
             self.turn_safely(self.timeout / BEATS)
 
     def turn_safely(self, seconds: float) -> None:
-        """A turn. Whatever fails is told once, and is tried again with other clients at the usual pace."""
+        """A turn. Whatever fails is logged once, and is tried again with other clients at the usual pace."""
         try:
             self.turn(seconds)
             self._failing = False

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 # With fewer, a call that takes long keeps more of the journal from being trimmed; each costs a number for each
 # partition.
 MOST_STRETCHES = 64
-"""Stretches of a journal that are told apart. There is one for each commit while a call takes long."""
+"""Stretches of a journal that are distinguished. There is one for each commit while a call takes long."""
 
 NO_ENTRY = (DecodeError, UnicodeDecodeError, IndexError, ZeroDivisionError)
 """What reading a record raises that something else has written: by its name, by its length, or by its elasticity."""

@@ -157,7 +157,8 @@ def _splitter(
     split: BucketSplit, after: KeyBuckets, of_stage: Mapping[str, int], level: int | None, *, remedy: str = _START_OVER
 ) -> Callable[[pa.Table], pa.Table]:
     """What makes the blobs of one old bucket into those of new ones: none if it is of another level; `of_stage` has the
-    level of each stage. Without a level all are checked, and none is split. `remedy` is told of what cannot be split.
+    level of each stage. Without a level all are checked, and none is split. `remedy` says what to do about
+    what cannot be split.
     Spark asks for the types of a function, which a `partial` has not."""
 
     def split_rows(rows: pa.Table) -> pa.Table:

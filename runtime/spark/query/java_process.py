@@ -179,8 +179,8 @@ def quiet_accumulators(context: SparkContext) -> None:
 
 @contextmanager
 def quiet_client(ending: Callable[[], bool]) -> Iterator[None]:
-    """Keep PySpark's client of Java from logging the tracebacks of calls that the end of Java cuts off, which is told
-    of by others, and of all that are cut off while a run is `ending`."""
+    """Keep PySpark's client of Java from logging the tracebacks of calls that the end of Java cuts off, which others
+    report, and of all that are cut off while a run is `ending`."""
 
     def wanted(record: logging.LogRecord) -> bool:
         if record.module not in ("clientserver", "java_gateway"):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 ENDS_SECONDS = 1.0
-"""How long a batch waits for the ends of its sources, by which its lag is told."""
+"""How long a batch waits for the ends of its sources, by which its lag is known."""
 _START = "spark.jobGroup.id"
 """Spark's own property with the unique name of a query's start, which is the group of its jobs."""
 

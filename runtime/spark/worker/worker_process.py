@@ -85,7 +85,7 @@ class WorkerProcess:
             sinks[known] = sink
 
     def drop_sink(self, shipped: ShippedPlan, sink: ExplainedSink) -> None:
-        """Close a sink whose task has failed: the next task opens it anew. An error of its `close` is told."""
+        """Close a sink whose task has failed: the next task opens it anew. An error of its `close` is logged."""
         if self._open_run(shipped).sinks.pop(id(sink.operator.sink), None) is not None:
             self._close_sink(sink)
 

@@ -81,7 +81,7 @@ def explained(verb: str, path: Path) -> Iterator[None]:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is a file or folder; raises SystemProblem where that cannot be told."""
+    """Whether there is a file or folder; raises SystemProblem where that is not known."""
     with explained("read", path):
         return path.exists()
 

@@ -202,9 +202,9 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     (lambda: some(CLICK, registry=somewhere), "subject=None", "the subject of the registry", 'subject="STREAM-value"'),
     (lambda: some(CLICK, registry=somewhere, subject=""), "subject=''", "the subject of the registry", ""),
     (lambda: some(CLICK, registry="http://h"), "registry='http://h'", "a Registry", "Registry("),
-    (lambda: some(CLICK, subject="s"), "subject without a registry", "a registry that it is told", "registry="),
-    (lambda: some(CLICK, register=False), "register without a registry", "a registry that it is told", "registry="),
-    (lambda: some(CLICK, normalize=True), "normalize without a registry", "a registry that it is told", "registry="),
+    (lambda: some(CLICK, subject="s"), "subject without a registry", "a registry that it is given", "registry="),
+    (lambda: some(CLICK, register=False), "register without a registry", "a registry that it is given", "registry="),
+    (lambda: some(CLICK, normalize=True), "normalize without a registry", "a registry that it is given", "registry="),
     (lambda: some(CLICK, register=1), "register=1", "True or False", ""),
 ]
 
