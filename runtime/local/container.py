@@ -80,7 +80,7 @@ class Container:
             guard if others else None, None if ends is None else stall_seconds, machine.clock
         )
         self._stall = StallCheck(plan, stall_seconds, machine.clock, self._wait_reporter, reporter, others=others)
-        self._clocks = TaskClocks(machine.wall, ClockCheck(), lambda task: self._stall.unread(task, ends))
+        self._clocks = TaskClocks(machine.wall, ClockCheck(), lambda task: self._stall.unread(task, self._ends))
         self._interval = settings.interval(seen_early=commits.early and not commits.together).total_seconds()
         self._started = self._fed_at = self._worked_at = machine.clock()
         self._next_commit: dict[str, float] = {}

@@ -46,6 +46,7 @@ from .container import Container
 from .coordination.assignments import Assignment
 from .coordination.limit_leases import share_limits
 from .coordination.membership import ContainerId, Membership, MembershipGuard, join
+from .followed_inputs import note_followed
 from .handover.fail_over_watch import FailOverWatch, begin_watch
 from .handover.owners import owned_by, owners_of, unsettled
 from .handover.run_plan import half_changed, plan_of_run, refuse_half_changed
@@ -160,7 +161,6 @@ def change_elasticity(
         return None
     # First, so that a plan that is refused leaves the tasks as they are.
     refuse_impossible(before, system, settings)
-
     began, caught_up = machine.clock(), 0.0
 
     def catch_up(before: Plan, ends: Mapping[StreamPartition, int], until: str) -> None:
@@ -260,6 +260,7 @@ def _open_container(
     # by an assignment that was written since this one has joined; and others may have split it until they were fenced.
     own, settled = _own_tasks(plan, system, guard, follows=follows)
     tasks, opener = open_tasks(shared, system, admin, stack, own, resources, may_get_more=follows, wall=machine.wall)
+    note_followed(tasks, system, member)
     consumer = stack.enter_context(closing(system.consumer()))
     open_sinks(plan, stack, loop.run, settings.stall_timeout)
     return Container(

@@ -18,7 +18,8 @@ class InputQueue:
 
     `next_offset` is the first offset that was not read, `read` counts the records that were read, and `processed`
     those that were processed. With `bootstrap_until` the input is processed up to that offset before the others, and
-    from `hold_at` on it is not processed; nor is one that is `held`. It waits while inputs of a higher `priority` have
+    from `hold_at` on it is not processed; nor is one that is `held`. One that is `followed` has messages behind the end
+    of the run. It waits while inputs of a higher `priority` have
     messages. The `name` is that of the stream, or of the `growth` of it that the partition is of.
     """
 
@@ -38,6 +39,7 @@ class InputQueue:
         self.growth = growth
         self.priority = priority
         self.held = False
+        self.followed = False
         self.next_offset = offset
         self.bootstrap_until = bootstrap_until
         self.hold_at: int | None = None
@@ -61,6 +63,11 @@ class InputQueue:
     def empty(self) -> bool:
         """Whether no records wait to be processed."""
         return not self._batches
+
+    @property
+    def active(self) -> bool:
+        """Whether messages are there that are not processed yet: the input is not idle."""
+        return self.followed or bool(self._batches)
 
     @property
     def reached(self) -> int:

@@ -122,7 +122,7 @@ class LocalTask:
         yet; None if that is unknown."""
         if self._work.paused or self._work.excludes or self._clock_fired:
             return  # messages that have waited have their turn before something fires again
-        queued = (queue.name for queue in self.queues if not queue.empty)
+        queued = (queue.name for queue in self.queues if queue.active)
         self._work.set_clock(now, None if unread is None else {*unread, *queued})
         self._clock_fired = self._work.excludes
 
@@ -144,7 +144,7 @@ class LocalTask:
             return moved or not waited
         moved, self._clock_fired = moved or waited or self._clock_fired, False
         self.queues.end_bootstraps()
-        self._wake_growths()
+        self._wake_inputs()
         self._work.check()
         for queue, share in self._turns.shares(most, lambda: self.commit_is_large, self._work.calls.parks):
             if self._work.halts:
@@ -155,10 +155,11 @@ class LocalTask:
             self._route_outputs()
         return moved
 
-    def _wake_growths(self) -> None:
-        """Let the watermark of each growth of a source count that has messages, also while it is held."""
+    def _wake_inputs(self) -> None:
+        """Let the watermark of each growth of a source count that has messages, also while it is held; and that of each
+        input whose messages lie behind the end of the run."""
         for queue in self.queues:
-            if queue.growth and not queue.empty:
+            if queue.followed or (queue.growth and not queue.empty):
                 self._work.inputs.wake(queue.name)
 
     def _is_full(self) -> bool:

@@ -76,6 +76,11 @@ BEHIND = [
 ]
 """A partition has messages that are not processed as later ones of the same key come to a new one, and goes on while
 these are held."""
+APART = [
+    *[*several("wait", AGE), *several("grow", 4), *several("wait", AGE), *several("send", 6), Act("stop", 4, 4)],
+    *[*several("send", 0), *several("turn", 0, 2), Act("crash", 3, 2)],
+]
+"""A new partition has a message that none of the tasks has read which are brought equally far, to be merged."""
 
 
 def joined(number: str, name: str | None) -> str:
@@ -268,6 +273,7 @@ def test_under_exactly_once_a_topic_that_grows_is_read_as_one_that_does_not() ->
 @pytest.mark.slow
 def test_under_at_least_once_nothing_is_lost_and_each_key_keeps_its_order() -> None:
     @MANY
+    @example(APART, 1)
     @given(ACTS, st.sampled_from([1, 2]))
     def check(acts: list[Act], elasticity: int) -> None:
         world = world_of(acts, "at_least_once", elasticity)

@@ -287,6 +287,7 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/spark/worker/page_views.py": ("tests/runtime/spark/worker/test_state_pages.py",),
     "runtime/spark/worker/task_sinks.py": ("tests/runtime/spark/worker/test_output_router.py",),
     "runtime/state/read_only.py": ("tests/runtime/state/test_rocksdb.py",),
+    "runtime/local/followed_inputs.py": ("tests/runtime/local/test_rescaling.py",),
     "runtime/local/stall_check.py": ("tests/runtime/local/test_container.py",),
     "runtime/local/task_clocks.py": ("tests/runtime/local/test_container.py",),
     "runtime/systems/errors.py": ("tests/runtime/systems/test_memory.py", "tests/systems/test_publishing_contract.py"),

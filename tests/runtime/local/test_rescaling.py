@@ -1,7 +1,9 @@
 """A change of elasticity that is cut off leaves the tasks of before, or has made those of now."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,8 +17,11 @@ from fluvial.dsl.errors import SystemProblem
 from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.kernel.time.bounds import LATEST
-from fluvial.runtime.local import rescaling
+from fluvial.runtime.launch import checked_plan
+from fluvial.runtime.local import engine, rescaling
 from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
+from fluvial.runtime.local.coordination.membership import ContainerId
+from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.log.producer import LogProducer
 
@@ -132,6 +137,27 @@ def test_tasks_that_do_not_meet_are_not_merged(tmp_path: Path) -> None:
     ):
         run(counting(), system=log, until="end", settings=Settings(elasticity=1))
     assert {*checkpoints_in(log, "p")} == tasks
+
+
+def test_an_input_is_not_idle_where_messages_follow_behind_what_tasks_have_to_read(tmp_path: Path) -> None:
+    """Tasks that are to be merged are brought equally far, which is not to the ends of their inputs. What lies behind
+    would be late in the next run, if time went on without it."""
+    log, now = LogSystem(tmp_path, fsync=False), 2_000_000
+    pipeline, settings = Pipeline("p"), Settings()
+    one, other = (pipeline.stream(name, key=str, value=str, idle_after=timedelta(seconds=1)) for name in ("a", "b"))
+    counted = one.merge(other).window(tumbling(timedelta(seconds=1)), count(), id="n")
+    counted.map(lambda pane: f"{pane.window.start} {pane.value}").send_to("out", value=str)
+    for name in ("a", "b"):
+        log.admin().create(name, 1)
+    for times, ends in (((500,), (1, 1)), ((9_500,), (2, 1)), ((), (2, 2))):
+        for name in ("a", "b"):
+            append(log, name, 0, [(b"k", b"v", at, ()) for at in times])
+        up_to = {(name, 0): end for name, end in zip(("a", "b"), ends, strict=True)}
+        machine, id = replace(THIS_MACHINE, wall=partial(int, now)), ContainerId(ends=up_to)
+        engine.run(checked_plan(pipeline, log, settings), log, settings, "caught-up", None, None, id, machine)
+        now += 60_000
+    run(pipeline, system=log, until="end")
+    assert written(log) == ["0 2", "9000 2"]
 
 
 @pytest.mark.parametrize("calls", [False, True], ids=["at-once", "calls"])
