@@ -185,7 +185,7 @@ class LimitLedger:
         listened = min(now, self._read_at + QUIET_SECONDS)
         expired = tuple(id for id, one in self._holders.items() if listened - one.heard_at > EXPIRY_SECONDS)
         left = {id: one for id, one in self._holders.items() if id not in expired}
-        ghosts = {amount: dict(known) for amount, known in self._ghosts.items()}
+        ghosts = {amount: _present(known, self._amounts[amount][1], now) for amount, known in self._ghosts.items()}
         for id in expired:
             self._bury(self._holders[id], ghosts)
         self._granted_ghosts = ghosts
@@ -260,6 +260,11 @@ def _left_behind(part: _Part, per: float, lapsed: float) -> list[tuple[float, fl
         cut = min(much, max(0.0, over))
         left[index], over = (much - cut, until), over - cut
     return left
+
+
+def _present(ghosts: Mapping[int, float], per: float, now: float) -> dict[int, float]:
+    """What still counts of those that are gone. The rest is forgotten, for one container may lead for months."""
+    return {slot: much for slot, much in ghosts.items() if per == math.inf or slot * per / SLOTS > now}
 
 
 def _shown(ghosts: Mapping[int, float], per: float, now: float) -> list[tuple[float, float]]:

@@ -101,6 +101,8 @@ def test_what_the_dead_have_used_counts_on_and_a_budget_for_good() -> None:
         assert again.ghosts["model/calls"] == []
         assert again.ghosts["model/budget"] == [(40.0, -1.0)]
         assert again.spent["model/budget"] == 40
+        assert one.follow(again, now + 20, own=one is ledger)
+        assert one._ghosts["model/calls"] == {}
     assert not other.follow(grant, now + 20)  # of a former term
 
 
