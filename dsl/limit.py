@@ -83,6 +83,11 @@ class Limit:
             if fn is not None:
                 function(f"{what}: {option}", fn, *("value", "results")[:takes])
         _refuse_halves(what, calls, tokens, budget, estimate, used, cost)
+        wrong, remedy = f"{what}: when_exhausted={when_exhausted!r} without budget=", "write budget=, or leave it out"
+        require(when_exhausted == "pause" or budget is not None, PipelineError, wrong, "a budget", remedy)
+        in_time = calls is not None or tokens is not None or per == timedelta(seconds=1)
+        wrong, remedy = f"{what}: per={per!r} without calls= and tokens=", "leave it out: a budget is for the whole run"
+        require(in_time, PipelineError, wrong, "calls= or tokens= too", remedy)
         object.__setattr__(self, "name", operator_id(name, "limit name"))
         object.__setattr__(self, "calls", calls)
         object.__setattr__(self, "tokens", tokens)

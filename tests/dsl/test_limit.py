@@ -33,6 +33,8 @@ async def ask(value: str) -> list[str]:
         ({"budget": -1}, "budget=-1"),
         ({"budget": 1, "cost": ask}, "cost got the asynchronous function"),
         ({"calls": 1, "when_exhausted": "stop"}, "when_exhausted='stop'"),
+        ({"calls": 1, "when_exhausted": "error"}, "when_exhausted='error' without budget="),
+        ({"budget": 1, "per": timedelta(days=1)}, r"per=.* without calls= and tokens=(.|\n)*for the whole run"),
     ],
 )
 def test_what_makes_no_limit_is_refused(given: dict[str, Any], wrong: str) -> None:
