@@ -251,6 +251,19 @@ def test_a_message_that_takes_too_long_has_failed() -> None:
         assert "after the call of its message had ended" in str(error_of(late, UsageError))
 
 
+class Returning(AsyncStreamTask[Any, str, str]):
+    """Returns what nobody awaits."""
+
+    def begin(self, envelope: Any, collector: Any, coordinator: Any, callback: TaskCallback) -> Any:
+        del envelope, collector, coordinator, callback
+        return "a future"
+
+
+def test_what_begin_returns_is_refused_for_nobody_waits_for_it() -> None:
+    with PipelineDriver(of(Returning)) as driver, pytest.raises(MessageError, match="returned 'a future'"):
+        driver.send("in", "tea")
+
+
 class Leaky(AsyncStreamTask[Any, str, str]):
     """Keeps what its first call was given."""
 

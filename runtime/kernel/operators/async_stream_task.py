@@ -103,7 +103,8 @@ async def _begun(task: AsyncStreamTask[Any, Any, Any], envelope: Envelope[Any, A
         with suppress(RuntimeError):  # the loop is closed: the run has ended, and nobody waits
             loop.call_soon_threadsafe(_settle, done, error)
 
-    task.begin(envelope, outcome, outcome.asked, TaskCallback(ended))
+    method: Any = task.begin
+    refuse_result(method, method(envelope, outcome, outcome.asked, TaskCallback(ended)))
     # A result, for there are exceptions that a future refuses.
     if (error := await done) is not None:
         raise error
