@@ -76,8 +76,9 @@ class Presence(Struct, frozen=True, kw_only=True):
 
 
 class Gone(Struct, frozen=True, kw_only=True):
-    """The process with the `incarnation` was taken for dead, and others have its tasks: they wait no more for it to act
-    by the assignment. Another process of the container is not meant, whichever record comes first."""
+    """A record that says that the process with this `incarnation` was taken for dead, and that others have its tasks:
+    they no longer wait for it to follow the assignment. It says nothing of another process of the container, whichever
+    record comes first."""
 
     version: int = VERSION
     container: int
@@ -94,8 +95,8 @@ class LivenessQuery(Struct, frozen=True, kw_only=True):
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
-    """The tasks that a container could take over without delay, since it has nearly all of their state: the process
-    with the `incarnation`, for another one restores them first."""
+    """The tasks that a container could take over without delay, since its process with this `incarnation` has nearly
+    all of their state. Another process of the container would restore them first."""
 
     version: int = VERSION
     container: int
@@ -117,8 +118,8 @@ class SizingRecord(Struct, frozen=True, kw_only=True):
 
 
 class DrainRequest(Struct, frozen=True, kw_only=True):
-    """A run until it is stopped is to end at these offsets of its sources, by stream and partition, as a run to the end
-    does. It is meant for this run alone: a run that begins later goes on."""
+    """A request that a run until stopped ends at these offsets of its sources, by stream and partition, as a run to the
+    end does. It holds for this run alone, and not for one that begins later."""
 
     version: int = VERSION
     run: str
@@ -156,8 +157,8 @@ class CoordinatorState:
         return self.drain is not None and self.assignment is not None and self.drain.run == self.assignment.run
 
     def is_done(self, container: int) -> bool:
-        """Whether a container has done its part of the run of the assignment. One of a run until it is stopped, that is
-        not drained, has nothing to do while there are fewer containers than its number, and may be started again."""
+        """Whether a container has done its part of the run of the assignment. In a run until stopped that is not
+        drained no container ever has: one that is too many for now may be started again."""
         presence, assignment = self.presences.get(container), self.assignment
         if presence is None or assignment is None or (assignment.until == "stopped" and not self.drains):
             return False
@@ -190,7 +191,8 @@ class CoordinatorState:
     @property
     def generation_running(self) -> bool:
         """Whether a container of this generation, or of one that it continues, has reported "running". Earlier
-        generations are fenced by then. One that is gone may have died before it ran, and does not count."""
+        generations are fenced by then. A container that is gone may have died before its tasks ran, and does not
+        count."""
         began = 0 if self.assignment is None else self.assignment.began
         return any(
             one.state != "starting" and self.gone.get(number) != one.incarnation
@@ -291,7 +293,8 @@ def _has_numbers(last: Assignment, requested: RequestedRun) -> bool:
 
 
 def scaled(state: CoordinatorState, stages: Stages, containers: int, owners: Mapping[str, int]) -> Assignment:
-    """The assignment of the same run with another number of containers. `owners` have the tasks now."""
+    """The assignment of the same run with another number of containers. `owners` are the containers that have the tasks
+    now."""
     last = state.assignment
     assert last is not None
     before = {} if state.generation_running else last.before
@@ -332,7 +335,7 @@ def record_of(record: CoordinatorRecord) -> tuple[bytes, bytes]:
     """A record as key and value. The stream is compacted: the last record of a key counts."""
     if isinstance(record, Presence):
         return b"%s%d" % (_PRESENCE, record.container), json.encode(record)
-    if isinstance(record, Gone):  # beside the presence, which another process may have written meanwhile
+    if isinstance(record, Gone):  # not the key of the presence, which another process may have written meanwhile
         return b"%s%d" % (_GONE, record.container), json.encode(record)
     if isinstance(record, Readiness):
         return b"%s%d" % (_READINESS, record.container), json.encode(record)

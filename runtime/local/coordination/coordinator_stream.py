@@ -102,8 +102,8 @@ class Coordinator:
         return CoordinatorState(assignment, book.presences, readiness, book.gone, sizing, drain), start
 
     def write(self, record: Presence | LivenessQuery | Readiness | Gone | SizingRecord | DrainRequest) -> None:
-        """Append the presence or the readiness of a container, that it is gone, a query whether any is alive, what an
-        autosizer has decided, or that a run is to drain."""
+        """Append a record other than an assignment: the presence or readiness of a container, that one is gone, a
+        liveness query, a decision of an autosizer, or a request to drain."""
         self._append([record])
 
     def write_assignment(self, assignment: Assignment) -> None:
@@ -179,7 +179,7 @@ class Coordinator:
     def _append(self, written: Sequence[CoordinatorRecord], *, alone: bool = False) -> None:
         records = [self._record(one) for one in written]
         if isinstance(self._system, ProducingSystem):
-            # Without `once` it is ready sooner. A record that arrives twice is known by its incarnation.
+            # A producer without `once` is ready sooner. It may write a record twice, which the incarnation shows.
             with closing(self._system.record_producer(once=False)) as producer:
                 producer.send(*self._stream_partition, records)
                 producer.flush()
@@ -233,7 +233,7 @@ class MembershipMonitor:
         self.sizing = state.sizing if state.sizing is not None and state.sizing.run == assignment.run else None
         """What an autosizer has decided last in this run."""
         self.drain = state.drain if state.drain is not None and state.drain.run == presence.run else None
-        """At which offsets this run was told to end."""
+        """The offsets at which this run is to end, since it drains."""
         self.liveness_queried = False
         """Whether a process asks if this container is alive."""
         self._others = {other.incarnation for other in state.presences.values()}
@@ -300,7 +300,7 @@ class MembershipMonitor:
                 elif isinstance(record, SizingRecord):
                     self.sizing = record if record.run == self.assignment.run else None
                 elif isinstance(record, DrainRequest):
-                    # What another run was told is dropped; and a run is drained once.
+                    # A request to drain another run is dropped, and so is a second one to drain this run.
                     self.drain = self.drain or (record if record.run == self._presence.run else None)
                 elif isinstance(record, Gone):
                     self._book.part_with(record)

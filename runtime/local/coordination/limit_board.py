@@ -16,18 +16,19 @@ BEAT_SECONDS = 0.15
 """How often a container reports, and the leader grants."""
 # More than two beats, so that one grant that comes late does not change the leader.
 SILENCE_SECONDS = 0.4
-"""After so long without a grant the first of the other containers leads; each next one a beat later."""
+"""Seconds without a grant after which the first of the other containers leads. Each further container waits a beat
+longer."""
 # With more, a container that is idle by turns would keep much from the others; with less, growth would take many beats.
 _GROWTH = 1.25
-"""How much more than it has used a container wants that no call waits in, to begin at once when more come."""
+"""A container in which no call waits wants so many times what it has used, so that more calls could begin at once."""
 _SPARE = 0.02
-"""The share of a limit, or of what is left of a budget, that it wants besides."""
+"""The share of a limit, or of what is left of a budget, that such a container wants besides."""
 _LITTLE = 0.1
 """A grant of less than this share of what is held is used at once: others have used so much less lately."""
 _REMEMBERED = 100
-"""Of so many reports the times are kept; the lease of an older one has long ended."""
+"""How many of the last reports have their times kept. The lease of an older one has ended long ago."""
 _SPENDING_SECONDS = 3.0
-"""A container holds as much of a budget as it spends in so long: what it holds is lost if it dies."""
+"""A container holds as much of a budget as it spends in so many seconds: what it holds is lost if it dies."""
 
 
 class Leased(Protocol):
@@ -145,14 +146,16 @@ class LimitBoard:
         self._take(record)
 
     def _may_lead(self, now: float) -> bool:
-        """Whether the leader is silent, and this container is the next, which has heard of all that hold anything."""
+        """Whether the leader is silent and this container is the next to lead: it has read for so long that it knows
+        all holders."""
         others = [one for one in self.ledger.containers if one >= 0]
         rank = others.index(self._container) if self._container in others else len(others)
         silent = now - self._granted_at > SILENCE_SECONDS + rank * BEAT_SECONDS
         return silent and now - self._began > EXPIRY_SECONDS
 
     def _begin_lease(self) -> None:
-        """Hold nothing, as a holder of another name: what the one before has held is dealt with by the leader."""
+        """Begin as a holder of a new name that holds nothing. What the old holder has held is dealt with by the
+        leader."""
         self._holder, self._number, self._lease_ends = self._new_id(), 0, -math.inf
         self._sent.clear()
         for limit in self._limits.values():

@@ -20,7 +20,7 @@ from .stream_clients import StreamClients, StreamPeer
 
 # A seventh of a beat: less would wake the thread for nothing most of the time.
 POLL_SECONDS = 0.02
-"""How long the thread waits for records at a time, at most: so much later than it could it hears of a grant."""
+"""Seconds that the thread waits for records at a time, at most. It reads a grant so much later than it could."""
 CLOSE_SECONDS = 5.0
 """How long the end of a container waits for the thread."""
 
@@ -54,7 +54,7 @@ class LimitLeases(StreamPeer):
         self._thread.start()
 
     def close(self) -> None:
-        """End: what the container holds is given back, or nobody's after a while."""
+        """End. What the container holds is given back, or lapses after a while."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(CLOSE_SECONDS)
@@ -65,10 +65,10 @@ class LimitLeases(StreamPeer):
         if self._clients is not None:
             with suppress(Exception):  # what it holds lapses, then
                 self._leave(self._clients)
-        self._close_clients()  # here: no other thread may close what this one may use, be it late
+        self._close_clients()  # in this thread, which may be late: no other may close what it may still use
 
     def _leave(self, clients: StreamClients) -> None:
-        """Give all back, and then what was granted before that was read."""
+        """Give back all that the container holds, and then what was granted before others had read that."""
         until = self._machine.clock() + 2 * BEAT_SECONDS
         self._give_back(clients)
         while self._machine.clock() < until:
@@ -141,9 +141,9 @@ def share_limits(
     admissions: Sequence[Admission],
     machine: Machine = THIS_MACHINE,
 ) -> LimitLeases | None:
-    """Share limits with the other containers of a run. Where records can be sent as they come, that is by leases, in a
-    thread that has begun; else each container has an equal part. None where no lease is needed: a container that is and
-    stays alone has all."""
+    """Share limits with the other containers of a run. On a system to which records can be sent at any time they are
+    shared by leases, in a thread that this starts; on others each container has an equal part. Returns None where no
+    lease is needed: a container that is alone, and stays so, has all of each limit."""
     if not admissions:
         return None
     if not isinstance(system, ProducingSystem):

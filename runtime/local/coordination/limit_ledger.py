@@ -19,13 +19,13 @@ EXPIRY_SECONDS = 1.1
 """After so long without a report a container counts as gone, and holds nothing any more. It is longer than a lease,
 since clocks differ."""
 QUIET_SECONDS = 0.5
-"""After so long without any record the stream has stood still, or who reads it: the leader alone writes several times
-as often. Nobody was silent in that time."""
+"""Seconds without any record after which the stream, or its reader, is taken to have stood still: the leader alone
+writes several times as often. No container counts as silent in that time."""
 _WORTH = 0.02
 """A part that is smaller than this share of a limit, or of what is left of a budget, is not moved from one container to
 another."""
 _LONGEST_TURN = 60.0
-"""Seconds after which another container is the first to have what it needs, at the latest."""
+"""Seconds, at most, for which one container is the first to have what it needs. Then it is the turn of another."""
 _HALVINGS = 60
 """The level of equal shares is found by so many halvings of its range: to the last digit of a float."""
 
@@ -142,7 +142,7 @@ class LimitLedger:
         later = grant.term > self.term
         if grant.run != self._run or not (later or (grant.term == self.term and grant.leader == self.leader)):
             return False
-        if grant == self._last:  # it has arrived twice: the next one has heard later reports, of the leader at least
+        if grant == self._last:  # it has arrived twice: a new grant has heard later reports, at least the leader's
             return False
         self.term, self.leader, self._last = grant.term, grant.leader, grant
         for holder in grant.expired:
@@ -166,9 +166,10 @@ class LimitLedger:
         return True
 
     def _listen(self, now: float) -> None:
-        """A record is read. For how long none could be read is no silence of those that have written none: of a budget
-        each would lose what it holds whenever brokers stand still. Who is not heard behind such a gap is silent in the
-        next ones, or none would ever be found dead where all reads are late."""
+        """Note that a record is read. Time in which no record could be read is not counted as silence of the
+        containers: else each would lose what it holds of a budget whenever brokers stand still. A container that is not
+        heard after such a gap counts as silent in the gaps that follow: else none would ever be found dead where all
+        reads are late."""
         if (gap := now - self._read_at) > QUIET_SECONDS:
             for holder in self._holders.values():
                 holder.heard_at += gap - QUIET_SECONDS if holder.waited_for else gap
@@ -218,7 +219,7 @@ class LimitLedger:
         wanted = {id: (part.wants, part.needs) for id, part in parts.items()}
         free = most - taken - math.fsum(part.capacity for part in parts.values())
         spent = taken + math.fsum(part.used for part in parts.values()) if per == math.inf else 0.0
-        # Of a budget ever less, or what idle containers hold of it would never be used.
+        # Of a budget ever smaller: else what idle containers hold of it would never be used.
         worth = _WORTH * max(0.0, most - spent)
         found: dict[str, tuple[float, float]] = {}
         # What is held of a budget is lost with the container, so none holds what it does not want.
@@ -249,8 +250,8 @@ class LimitLedger:
 
 
 def _left_behind(part: _Part, per: float, lapsed: float) -> list[tuple[float, float]]:
-    """What a part still counts for whose lease has lapsed, with the times until which: what was reported, and what may
-    have been used since then in place of what counts no more."""
+    """What still counts of a part whose lease has lapsed, in amounts with the time until which each counts: what was
+    reported, and what may have been used since then in place of what counts no more."""
     reported = part.used_lately.counted()
     # What was reported was used so much earlier, at most: a report tells of the time since the one before.
     surely = math.fsum(much for much, until in reported if until - per / SLOTS > lapsed + 2 * EXPIRY_SECONDS)
@@ -277,9 +278,9 @@ def _shown(ghosts: Mapping[int, float], per: float, now: float) -> list[tuple[fl
 def fair_shares(
     total: float, wanted: Mapping[str, tuple[float, float]], turn: int, *, whole: bool = True
 ) -> dict[str, float]:
-    """How much of a total each should have, by what it wants and what its next call needs: as much as it wants, or as
-    the others have too, but what it needs, as far as there is so much; by turns, if not. What nobody wants is divided
-    equally where the `whole` is, and else nobody's.
+    """How much of a total each should have, by what it wants and what its next call needs: as much as it wants, or an
+    equal share if that is less, and at least what it needs. Where the total is less than all needs, they are met by
+    turns. What nobody wants is divided equally if the `whole` is to be divided, and else is left over.
 
     >>> fair_shares(90.0, {"a": (100.0, 0.0), "b": (10.0, 0.0), "c": (100.0, 0.0)}, 0)
     {'a': 40.0, 'b': 10.0, 'c': 40.0}

@@ -61,9 +61,9 @@ class Membership:
 
     `transactional_id` is that of this container. `fenced` are the transactional ids of the containers that this
     generation replaces: they must be fenced before checkpoints are read. `done` says that an earlier process has done
-    the container's part of the run. A run that `catches_up` ends at `ends` without an end of input; the inputs of
-    one that `ends_by_drain` end only where it was told to drain. One that `stays` waits without tasks once it is too
-    many: whatever has started it would start it again, and it would join again.
+    the container's part of the run. With `catches_up` the run ends at `ends` without an end of input; with
+    `ends_by_drain` its inputs end only if it is drained. A container that `stays` waits without tasks once it is one
+    too many: if it ended, whatever has started it would start it again, and it would join again.
     """
 
     container: int
@@ -134,9 +134,9 @@ class MembershipGuard:
 
     @contextmanager
     def fences_explained(self) -> Iterator[None]:
-        """Where a system refuses what this container writes, raise TakenOver only if another process has replaced it.
-        Else it stood still for too long: a SystemProblem, after which it may be started again. Where it was taken for
-        dead meanwhile, that says so."""
+        """Explain why a system refuses what this container writes. Raises TakenOver if another process has replaced it;
+        else SystemProblem, since it stood still for too long, after which it may be started again. If it was taken for
+        dead meanwhile, the error says so."""
         try:
             yield
         except Fenced as fenced:
@@ -166,7 +166,7 @@ class MembershipGuard:
 
     @property
     def drain_ends(self) -> PartitionEnds | None:
-        """The offsets at which this run was told to end, as far as `check` has seen; None if it was not."""
+        """The offsets at which this run is to end since it drains, as far as `check` has seen; None if it does not."""
         drain = None if self._monitor is None else self._monitor.drain
         return None if drain is None else by_partition(drain.ends)
 

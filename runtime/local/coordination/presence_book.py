@@ -10,8 +10,8 @@ from .assignments import Gone, Presence
 class PresenceBook:
     """The last presence of each container, and the incarnation of each that is gone.
 
-    A process that is gone is done, whatever it has written since: it may have stood still, and go on. Another process
-    of the container is not."""
+    A process that is gone counts as done, whatever it has written since: it may only have stood still, and go on.
+    Another process of the same container does not."""
 
     def __init__(self, presences: Mapping[int, Presence] | None = None, gone: Mapping[int, str] | None = None) -> None:
         self.presences: dict[int, Presence] = dict(presences or {})

@@ -1,4 +1,4 @@
-"""Gives the tasks of a container that has been silent to others, and evens them out once it is back."""
+"""Gives the tasks of a silent container to other containers, and spreads tasks evenly again once it is back."""
 
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -17,13 +17,13 @@ from .standbys import standbys_of
 from .take_over import gone, take_over
 
 Lacking = Callable[[Collection[str]], Collection[int]]
-"""Returns the containers in which the copies of one of these tasks have failed."""
+"""Returns the containers in which a copy of any of these tasks has failed."""
 MayDecide = Callable[[CoordinatorState], bool]
 """Whether a container may decide for others, by what it has just read."""
 
 
 class NothingToDo(Exception):
-    """Another process has done it, or nobody is to."""
+    """Another process has given the tasks away already, or there is nothing to give away."""
 
 
 def _always(_: CoordinatorState) -> bool:
@@ -46,8 +46,9 @@ def fail_over(
     may_decide: MayDecide = _always,
     lacking: Lacking = _none,
 ) -> Collection[str]:
-    """Give the tasks of a silent container of a run to those that are alive, first to their standbys. Returns these
-    tasks; none where another process has done so, or where the container has neither tasks nor is to get any."""
+    """Give the tasks of a silent container of a run to containers that are alive, to the standbys of the tasks first.
+    Returns these tasks. Returns none where another process has given them away already, or where the container has no
+    tasks and is to get none."""
     stream = Coordinator(system, plan.name, machine)
     dead: list[Gone] = []
 
@@ -88,12 +89,12 @@ def without(
     copying: Collection[int] | None = None,
     lacking: Lacking = _none,
 ) -> Assignment:
-    """The assignment in which others that are alive have the tasks of a container: for each its standby if it has one,
-    else the one of them with the fewest tasks.
+    """The assignment in which containers that are `alive` have the tasks of the `silent` one: each task goes to its
+    standby if it has one, else to the container with the fewest tasks.
 
-    These are the tasks that it is to have by the assignment; and those that it has by the `owners`, where what is to
-    have them is not alive either. `copying` are the containers that keep copies. Where all that are alive are more than
-    the run is to have, it gets as many as to have the first of them."""
+    The tasks of the silent container are those that the assignment gives it; and, of those that it has by the `owners`,
+    the ones whose next container is not alive either. `copying` are the containers that keep copies. If all containers
+    that are alive are beyond the number that the run is to have, it is raised to include the first of them."""
     copies = standbys_of(last, standbys, copying)
     within = [one for one in alive if one < last.containers]
     containers = last.containers if within else min(alive) + 1

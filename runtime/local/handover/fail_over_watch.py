@@ -1,4 +1,4 @@
-"""Watches the other containers of a run: decides what is to be done as they are silent, or are back."""
+"""Watches the other containers of a run: acts when one of them is silent, and when it is back."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -18,14 +18,14 @@ from .heartbeats import BEATS, Heartbeats, Silence
 
 # A container that dies again and again must not move tasks each time: to move them costs more than to run unevenly.
 BACK_SECONDS = 60.0
-"""A container that is back for so long gets its share of the tasks again."""
+"""Seconds after which a container that is back gets its share of the tasks again."""
 LONGEST_SECONDS = 60.0
-"""The most time between two looks at a silent container of which nothing is left to take over."""
+"""Seconds between two looks, at most, at a silent container that has no tasks left to take over."""
 # With less, the second would act while the first still fences, and both would write assignments in turn.
 RANK_TIMEOUTS = 3
-"""The next of those that are alive acts after so many timeouts more: the first one may be unable to."""
+"""After so many more timeouts the next of the containers that are alive acts: the first one may be unable to."""
 CLOSE_SECONDS = 5.0
-"""How long the end of a container waits for a decision. One that is cut off is made again by others."""
+"""Seconds that the end of a container waits for its decision. Others make a decision again that is cut off."""
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class FailOverWatch:
             self._failing = True
 
     def look(self) -> None:
-        """Act for those that are silent, or back, if that is this container's part."""
+        """Act on containers that are silent or back, if this container is the one to act."""
         sending, heartbeats = self._guard.sending, self._heartbeats
         # Before it looks at who is silent: one that has just joined has its time from now on.
         heartbeats.expect(sending)
@@ -118,12 +118,12 @@ class FailOverWatch:
         def may_decide(state: CoordinatorState) -> bool:
             process = state.presences[number]
             if process.heartbeats is True and process.incarnation != silence.incarnation:
-                # Another process has started since: it gets its time.
+                # Another process of that container has started since: it gets the whole timeout.
                 self._heartbeats.give_time(number, process.incarnation)
                 return False
             return process.heartbeats is True and self._is_member(state)
 
-        with suppress(TakenOver):  # another one does it, or the container has just started again
+        with suppress(TakenOver):  # another container acts, or the silent one has just started again
             tasks = fail_over(
                 self._plan,
                 self._system,
@@ -150,8 +150,8 @@ class FailOverWatch:
             even_out(self._plan, self._system, self._run, alive, self._machine, may_decide=self._is_member)
 
     def _is_member(self, state: CoordinatorState) -> bool:
-        """Whether nobody has taken this container for dead. One that others have is to decide nothing, and to be silent
-        so that they do."""
+        """Whether no other container has taken this one for dead. If one has, this container decides nothing, and stops
+        its heartbeats so that the others decide."""
         own = state.presences.get(self._container)
         if own is not None and own.incarnation == self._guard.incarnation and own.state != "done":
             return True

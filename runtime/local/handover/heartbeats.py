@@ -1,4 +1,4 @@
-"""Tells that this container is alive, and listens which others are, and which have been silent for too long."""
+"""Sends heartbeats of this container, and reads those of the others: who is alive, and who is silent for too long."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -17,19 +17,19 @@ from ..coordination.stream_clients import StreamClients, StreamPeer
 
 # Four may be lost, or come late, before a container is taken for dead; more would be records that say nothing.
 BEATS = 5
-"""Heartbeats in the time after which a container is taken for dead. As often it is looked for those of others."""
+"""How many heartbeats a container sends within the timeout. It reads those of the others as often."""
 POLL_SECONDS = 0.1
 """How long the end of a container waits for the thread, at most."""
 # Half an hour of a hundred containers with the usual timeout. An end that is older was dealt with long ago.
 HISTORY = 100_000
-"""So many heartbeats are read at the start, to learn which containers have ended in good order."""
+"""How many of the last heartbeats are read at the start, to learn which containers have ended in good order."""
 
 _log = logging.getLogger(__name__)
 
 
 class Heartbeat(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A process of a run is alive; or it has `ended` in good order, so that nobody is to take its tasks over. Copies of
-    tasks that it `lacks` have failed, so that others are to have these."""
+    """A record that says that a process of a run is alive; or that it has `ended` in good order, so that nobody takes
+    its tasks over. `lacks` are the tasks whose copies have failed in this process: others are to take these over."""
 
     container: int
     run: str
@@ -40,7 +40,7 @@ class Heartbeat(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Since when nothing was heard of the process of a container."""
+    """The time since which no heartbeat of a container's process has been read."""
 
     incarnation: str
     since: float
@@ -50,12 +50,12 @@ _decode = json.Decoder(Heartbeat).decode
 
 
 class Heartbeats(StreamPeer):
-    """Sends heartbeats of a container in a thread, and listens to those of others. Nothing is decided here: what takes
-    long must not hold a heartbeat up.
+    """Sends the heartbeats of a container and reads those of the others, in a thread. It decides nothing: a decision
+    may take long, and would delay heartbeats.
 
-    It hears itself, too. Where it has not for a while, since it stood still or brokers are out of reach, it has not
-    heard others either, and gives them their time again. Whatever goes wrong, it goes on at the usual pace, with other
-    clients, and with another stream where that is gone."""
+    It reads its own heartbeats, too. If it has read none of its own for a while, since its process stood still or
+    brokers are out of reach, it has read none of the others either: then each of these gets the whole timeout again.
+    After an error it goes on at the usual pace with new clients, and with a new stream if the old one is gone."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Heartbeats(StreamPeer):
         self._machine = machine
         self._lock = Lock()
         self._heard: dict[int, float] = {}
-        """When each was heard the last time, and nothing else: who is alive follows from it."""
+        """When the last heartbeat of each container was read. Who is alive is computed from this alone."""
         self._silences: dict[int, Silence] = {}
         self._known: set[tuple[int, str]] = set()
         self._ended: dict[int, str] = {}
@@ -93,13 +93,13 @@ class Heartbeats(StreamPeer):
 
     @property
     def hears_itself(self) -> bool:
-        """Whether it has lately: else it has not heard others either."""
+        """Whether it has read one of its own heartbeats lately. If not, it has not read those of the others either."""
         # Half, so that it knows of its own deafness before the silence of others seems to last for the whole timeout.
         return self._machine.clock() - self._echo <= self.timeout / 2
 
     @property
     def alive(self) -> frozenset[int]:
-        """The containers that have been heard of lately, and this one."""
+        """The containers whose heartbeats were read lately, and this one."""
         since = self._machine.clock() - self.timeout
         with self._lock:
             return frozenset([self._own.container, *(one for one, heard in self._heard.items() if heard >= since)])
@@ -116,7 +116,7 @@ class Heartbeats(StreamPeer):
             }
 
     def lacking(self, tasks: Collection[str]) -> Collection[int]:
-        """The containers in which the copies of one of these tasks have failed."""
+        """The containers in which a copy of any of these tasks has failed."""
         with self._lock:
             return {number for number, lacks in self._lacks.items() if not lacks.isdisjoint(tasks)}
 
@@ -125,7 +125,8 @@ class Heartbeats(StreamPeer):
         self._lacking = tasks
 
     def expect(self, others: Mapping[int, str]) -> None:
-        """Expect heartbeats of the processes of these containers, from now on if it has not expected them before."""
+        """Expect heartbeats of these processes of containers. The timeout of a process that was not expected before
+        begins now."""
         for container, incarnation in others.items():
             if (container, incarnation) not in self._known:
                 self.give_time(container, incarnation)
@@ -137,7 +138,7 @@ class Heartbeats(StreamPeer):
             self._silences[container] = Silence(incarnation, self._machine.clock())
 
     def stop(self) -> None:
-        """Send no more: this container has been taken for dead, and others are to see that."""
+        """Send no more heartbeats: this container has been taken for dead, and the others are to find it silent."""
         self._stop.set()
 
     def close(self, *, ended: bool) -> None:
@@ -160,7 +161,8 @@ class Heartbeats(StreamPeer):
             self.turn_safely(self.timeout / BEATS)
 
     def turn_safely(self, seconds: float) -> None:
-        """A turn. Whatever fails is logged once, and is tried again with other clients at the usual pace."""
+        """Do a turn. Of errors in a row the first is logged; the next turn is made with new clients, at the usual
+        pace."""
         try:
             self.turn(seconds)
             self._failing = False

@@ -1,7 +1,7 @@
 """Which tasks a pipeline has and which container has each, and what is to become of them.
 
-The tasks are those of the assignment with which the containers began, or those of checkpoints that have taken their
-place: a task that is split, or merged with others, is replaced by the checkpoints of those that go on from it."""
+The tasks are those of the assignment with which the containers began. A task that was split or merged since is replaced
+by the tasks that go on from it, as their checkpoints say."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ def owners_of(assignment: Assignment, checkpoints: Checkpoints) -> Owners:
 
     A checkpoint is written by the container that has the task, in a transaction that no other container can write. So
     there is one owner at each time, whatever assignments have been decided meanwhile. A run may begin while containers
-    of another one, which are not fenced yet, split tasks or merge them: the tasks are those of the checkpoints then,
-    where the assignment wants their keys.
+    of an earlier run, not yet fenced, split or merge tasks. Then the checkpoints say which tasks there are, and the
+    container that the assignment gives their keys has them.
     """
     # Not with the last assignment: it says what is wanted, and a task is where its checkpoint says.
     owners = dict(assignment.began_with)
@@ -34,8 +34,9 @@ def owners_of(assignment: Assignment, checkpoints: Checkpoints) -> Owners:
 
 
 def _replaced(tasks: Collection[TaskId], checkpoints: Checkpoints) -> list[str]:
-    """Those of a number of which another one that shares keys with them has a later checkpoint, be that one replaced as
-    well: whoever has read a part of a transaction alone does not see all that have taken its place."""
+    """Of the tasks of one number, those that are replaced: a task that shares keys with them has a later checkpoint.
+    That task may be replaced itself: who has read only a part of a transaction does not see all tasks that go on from
+    one."""
     # As nearly always. Tasks of one elasticity share no keys, so none has replaced another.
     if len({task.elasticity for task in tasks}) == 1:
         return []
@@ -71,8 +72,9 @@ def owned_by(container: int, owners: Owners) -> frozenset[str]:
 
 
 def unsettled(assignment: Assignment, owners: Owners) -> dict[str, tuple[int, int]]:
-    """The tasks of an assignment that are not where it wants them, or that there are not yet: the container that has
-    each, or keys of it, and the one that is to have it. Where no owner of its keys is known yet, it is the same."""
+    """The tasks of an assignment that another container has than it wants, or that do not exist yet. Of each, the
+    container that has the task, or another task with some of its keys; and the container that is to have it. The two
+    are equal where no owner of its keys is known."""
     left = {task: to for task, to in assignment.tasks.items() if owners.get(task) != to}
     having = by_number(owners) if left else {}
     moves = {}
@@ -86,8 +88,8 @@ def unsettled(assignment: Assignment, owners: Owners) -> dict[str, tuple[int, in
 class Future:
     """What is to become of the tasks of a run by an assignment.
 
-    `moves` has the container that each task is to go to that stays as it is, or that is merged with others there;
-    `splits` has the tasks that each task is to be split into, and `merges` those that are to be merged into each task.
+    `moves` has the container that is to have each task that is not split: as it is, or merged there with others.
+    `splits` has the tasks that a task is to be split into, and `merges` the tasks that are to be merged into one.
     """
 
     moves: Mapping[str, int]
@@ -96,7 +98,8 @@ class Future:
 
 
 def future_of(assignment: Assignment, tasks: Iterable[str]) -> Future:
-    """What is to become of these tasks by an assignment. `merges` has those of them alone: see `is_whole`."""
+    """What is to become of these tasks by an assignment. `merges` has only tasks that are among these, which may be a
+    part of those to be merged: see `is_whole`."""
     wanted = by_number(assignment.tasks)
     moves: dict[str, int] = {}
     splits: dict[str, tuple[str, ...]] = {}

@@ -1,4 +1,4 @@
-"""Lets a run that goes on until it is stopped end as a run to the end does, at offsets that are recorded.
+"""Drains a run that would go on until it is stopped: it ends like a run to the end, at offsets that are recorded.
 
 The request is a record in the coordinator stream, which the containers of the run follow by themselves."""
 
@@ -40,12 +40,12 @@ def drain_run(
     say: Callable[[str], None],
     machine: Machine = THIS_MACHINE,
 ) -> SourceEnds:
-    """Let the run of a pipeline end at the offsets that its sources have now, and wait until it has. Returns the
-    offsets; with `dry_run` those that it would be. A run that drains already keeps its own.
+    """End the run of a pipeline at the present end offsets of its sources, and wait until it has ended. Returns these
+    offsets; with `dry_run` those that would be recorded. A run that drains already keeps the offsets that it has.
 
     Raises SystemProblem for a pipeline that does not run, whose run ends by itself, or whose tasks move; for a run that
-    ends otherwise; and after `timeout`, where the run goes on draining. Raises PlanError for a run that has other tasks
-    than the plan.
+    ends in another way; and after `timeout`, after which the run goes on draining. Raises PlanError for a run that has
+    other tasks than the plan.
     """
     stream, run = _running(plan, system, machine)
     state, _ = stream.read()
@@ -73,7 +73,7 @@ def _running(plan: Plan, system: System, machine: Machine) -> tuple[Coordinator,
 
 
 def _may_be_alone(plan: Plan, system: System) -> bool:
-    """Whether a container may run that has no coordinator stream: it looks for one."""
+    """Whether a container may run that has no coordinator stream yet: it looks for the stream now and then."""
     if isinstance(system, ProducingSystem):
         return False
     try:

@@ -21,8 +21,8 @@ def plan_of_run(
 ) -> Plan | None:
     """The plan with the elasticity of the run that a container joins; None if it begins a run of its own.
 
-    A container that is started again knows the elasticity of the beginning of its run, which may have been scaled
-    since. One that no supervisor has started joins a run that was scaled, whatever elasticity it was given."""
+    A container that is started again is given the elasticity with which its run began; the run may have been scaled
+    since. A container that no supervisor has started joins a scaled run whatever elasticity it was given."""
     if system.admin().partitions(coordinator(plan.name)) is None:
         return None
     assignment = Coordinator(system, plan.name, machine).read()[0].assignment
@@ -41,8 +41,8 @@ def _joins(assignment: Assignment, container: ContainerId, until: str) -> bool:
 
 
 def half_changed(plan: Plan, stored: Checkpoints) -> list[str]:
-    """The tasks of a pipeline that was stopped while its elasticity changed, so that some numbers of a stage have one
-    and some another; empty where each stage has one."""
+    """The tasks of a pipeline that was stopped while its elasticity changed, so that tasks of one stage have different
+    elasticities; empty where each stage has one elasticity."""
     known: dict[str, list[TaskId]] = {stage.id: [] for stage in plan.stages}
     for task in map(TaskId.parse, stored):
         if task.stage in known:
@@ -53,7 +53,7 @@ def half_changed(plan: Plan, stored: Checkpoints) -> list[str]:
 
 
 def _tasks_of(known: list[TaskId], planned: list[TaskId]) -> Iterator[TaskId]:
-    """The tasks of a stage: those with checkpoints, and where there is none of a number, those of the plan."""
+    """The tasks of a stage: of each number the tasks that have checkpoints, or those of the plan if none has."""
     numbers = {task.number for task in known}
     yield from known
     yield from (task for task in planned if task.number not in numbers)

@@ -1,5 +1,5 @@
-"""Changes the containers and the elasticity of a pipeline while it runs: decides which tasks there are and where, and
-waits until it is so.
+"""Changes the number of containers and the elasticity of a running pipeline: decides which tasks there are and which
+container has each, and waits until the containers have done so.
 
 The decision is a record in the coordinator stream, which the containers follow by themselves (`task_moves`)."""
 
@@ -33,14 +33,15 @@ ALIVE_SECONDS = 15.0
 LOOK_SECONDS = 1.0
 """Seconds between two looks at whether another process has changed the pipeline, and whether containers are missing."""
 ABSENT_SECONDS = 30.0
-"""After so many seconds it is said which containers have not started."""
+"""Seconds after which the containers that have not started are named."""
 
 _Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskMove:
-    """A task, the container that has it or has keys of it now, and the one that is to have it."""
+    """A task, the container that has it now, or has another task with some of its keys, and the one that is to have
+    it."""
 
     task: str
     container: int
@@ -59,12 +60,12 @@ def scale_run(
     stop: Callable[[], bool] = lambda: False,
     machine: Machine = THIS_MACHINE,
 ) -> list[TaskMove]:
-    """Let a running pipeline have so many containers, and the `elastic` stages the elasticity of the plan, and return
-    once each task is with its container. Returns the tasks that have moved, or that others were split or merged into;
-    with `dry_run` those that would be.
+    """Give a running pipeline so many containers, and its `elastic` stages the elasticity of the plan, and wait until
+    each container has its tasks. Returns the tasks that have moved, or that others were split or merged into; with
+    `dry_run` those that would be.
 
-    Where that takes longer than `timeout`, or is interrupted, the pipeline goes back to the tasks and the containers of
-    before. Once `stop()` is true nothing is waited for: the containers go on with the change by themselves.
+    If that takes longer than `timeout`, or is interrupted, the change is taken back. Once `stop()` returns True it is
+    not waited for any more: the containers go on with the change by themselves.
 
     Raises UnsupportedError for a system without changelogs, SystemProblem for a pipeline of which no container runs, or
     not all, and PlanError for a run that has other tasks than the plan.
@@ -76,7 +77,7 @@ def scale_run(
     stream = _coordinator(plan, system, machine)
     state, _ = stream.read()
     before = _scalable(plan, system, state)
-    if system.admin().partitions(checkpoints_of(plan.name)) is None:  # none of them has ever run
+    if system.admin().partitions(checkpoints_of(plan.name)) is None:  # no container has ever run
         raise _not_started(plan, system, before, state.not_running())
     with closing(CheckpointFollower(system, plan.name)) as follower:
         state, before, owners = _running(plan, system, stream, follower, machine)
@@ -116,8 +117,8 @@ def _running(
 ) -> tuple[CoordinatorState, Assignment, Mapping[str, int]]:
     """The state of a run that can be scaled, its assignment, and the container that each task has.
 
-    A container with tasks that has died may be starting again: waits for that up to ABSENT_SECONDS. One without tasks
-    may never come: else a change that nobody starts containers for could not be taken back."""
+    A container that has tasks may be starting again after its death: it is waited for, up to ABSENT_SECONDS. One
+    without tasks is not: it may never start, and a change for which nobody starts containers can be taken back."""
     until = machine.clock() + ABSENT_SECONDS
     while True:
         state, _ = stream.read()
@@ -257,8 +258,8 @@ class _Wait:
             self._say(f"{_have_not_started(self._wanted, absent)}: start {word} if nothing else does")
 
     def _ask(self, state: CoordinatorState) -> None:
-        """Ask which containers are alive. The tasks of those that are not, and that are too many, are handed over in
-        their place; others will be started again."""
+        """Ask which containers are alive. The tasks of a container that is one too many and not alive are handed over
+        for it; any other that is not alive will be started again."""
         answers = self._stream.answers(self._machine.process_name(), ANSWER_SECONDS)
         alive = {one.container for one in answers if one.run == self._wanted.run}
         if not alive:

@@ -17,7 +17,7 @@ from .checkpoint_follower import CheckpointFollower
 PASS_SECONDS = 0.5
 """The least time between two looks at what tasks have committed."""
 RETRY_SECONDS = 10.0
-"""How long after a copy that has failed it is tried again."""
+"""Seconds after which a copy that has failed is tried again."""
 
 _log = logging.getLogger(__name__)
 
@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 def standbys_of(
     assignment: Assignment, number: int, copying: Collection[int] | None = None
 ) -> dict[str, tuple[int, ...]]:
-    """The containers that keep copies of each task, so many: the first of them is to take it over.
+    """The containers that keep copies of each task, `number` of them. The first is to take the task over.
 
-    Those of one container are spread over the others. The same arguments give the same containers. `copying` are those
-    that can keep copies, None for all; where one of them is gone the copies of the others stay where they are. Those
-    that are more than the run is to have come last."""
+    Copies of the tasks of one container are spread over the other containers. The same arguments give the same result.
+    `copying` are the containers that can keep copies, None for all; when one of them goes, copies in the others stay
+    where they are. Containers beyond the number that the run is to have come last."""
     copies: dict[str, tuple[int, ...]] = {}
     counts: dict[int, int] = {}
     more = [] if copying is None else sorted(one for one in copying if one >= assignment.containers)
@@ -43,16 +43,16 @@ def standbys_of(
 
 
 class _Interrupted(Exception):
-    """Another thread waits for the copy: let it go."""
+    """Another thread waits for the copy at hand: stop working on it."""
 
 
 class StandbyCopies:
     """Copies the state of tasks in a thread. A copy that is to become a task is given out with `release`; it is not
-    made again until `follow` is called. `prepare` opens the store of a task, and `remove_others` removes the stores
-    here that are of other tasks than these.
+    made again until `follow` is called. `prepare` opens the store of a task, and `remove_others` removes all stores
+    here but those of the tasks that it is given.
 
-    What cannot be copied, for example since the disk is full, is tried again later, and ends nothing that runs here;
-    nor does it hold up other copies.
+    A copy that fails, for example since the disk is full, is tried again later. It neither ends tasks that run here nor
+    delays other copies.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class StandbyCopies:
 
     @property
     def failing(self) -> Collection[str]:
-        """The tasks whose copies have failed, so that others had better have them. Any thread may ask."""
+        """The tasks whose copies have failed here: other containers are to take these over. Any thread may ask."""
         return frozenset(self._retry_at.copy()) & self._wanted
 
     def follow(
@@ -105,7 +105,7 @@ class StandbyCopies:
         settled: bool = False,
     ) -> None:
         """Copy what an assignment wants here, except the tasks that run here, and drop the other copies. `copying` are
-        the containers that can keep copies. Once all tasks are `settled`, stores of others are removed."""
+        the containers that can keep copies. Once the tasks are `settled`, the stores of all others are removed."""
         copies = standbys_of(assignment, self.number, copying)
         with self._free:
             here = frozenset(running)
@@ -126,7 +126,8 @@ class StandbyCopies:
             self._keep = self._wanted | here | mine if settled else None
 
     def release(self, task: str) -> TaskSetup | None:
-        """Give a copy out; None where there is none. While the thread works on it, it is interrupted and waited for."""
+        """Give a copy out; None where there is none. If the thread is working on this copy, it is interrupted and
+        waited for."""
         with self._free:
             self._await(task)
             self._retry_at.pop(task, None)
@@ -172,7 +173,7 @@ class StandbyCopies:
             _log.warning(text + "%g s; nothing else waits for it: %s", self._container, RETRY_SECONDS, error)
             if (follower := self._follower) is not None:
                 self._follower = None
-                with suppress(Exception):  # it fails already
+                with suppress(Exception):  # what is closed has failed already
                     follower.close()
             self._stop.wait(RETRY_SECONDS)
 
@@ -199,7 +200,8 @@ class StandbyCopies:
             self._remove_others(keep)
 
     def _begins(self, task: str) -> bool:
-        """Begin with a task, unless it is given out or no longer wanted, or is to be tried again later."""
+        """Note that the thread works on a task from now on. Returns False, and does not, if the task is given out, is
+        no longer wanted, or is to be tried later."""
         with self._free:
             if task in self._given or task not in self._wanted:
                 return False
@@ -226,7 +228,7 @@ class StandbyCopies:
             self._retry_at[task] = self._machine.clock() + RETRY_SECONDS
             self._copied.pop(task, None)
             if (setup := self._copies.pop(task, None)) is not None:
-                with suppress(Exception):  # it may be this that fails
+                with suppress(Exception):  # closing it may be what fails
                     setup.store.close()
 
     def _copy(self, task: str, known: Checkpoint) -> None:

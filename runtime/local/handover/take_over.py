@@ -1,4 +1,4 @@
-"""Gives the tasks of a container that is gone to others, in its place."""
+"""Hands the tasks of a container over for it, once it is gone."""
 
 from collections.abc import Collection
 from contextlib import closing
@@ -25,10 +25,10 @@ def gone(container: int, assignment: Assignment, state: CoordinatorState) -> Gon
 def take_over(
     plan: Plan, system: ProducingSystem, assignment: Assignment, container: int, machine: Machine = THIS_MACHINE
 ) -> Collection[str]:
-    """Hand the tasks of a container over to those that the assignment wants for them. Returns these tasks.
+    """Hand the tasks of a container over to the containers that the assignment gives them. Returns these tasks.
 
-    It is done with the transactional id of the container, so that what a process of it that was but paused writes later
-    is refused. Raises TakenOver where such a process has started meanwhile, which then hands them over itself.
+    This uses the transactional id of the container: if its process was only paused, what it writes later is refused.
+    Raises TakenOver if a process of the container has started meanwhile: that one hands the tasks over itself.
     """
     stream = checkpoints_of(plan.name)
     id = transactional_id(plan.name, assignment.began, container)

@@ -11,12 +11,12 @@ from ..task import LocalTask
 
 # While they are brought together they wait for each other. They fire the same once the watermark has moved on a little.
 AGAIN_SECONDS = 5.0
-"""How long tasks that had not fired the same go on before they are brought together again."""
+"""Seconds that tasks which had not fired the same go on before they are brought together again."""
 
 
 class _Meeting:
-    """Brings the tasks that are to be merged into one equally far: none goes on from the offset that the first has
-    reached. Once they are there their next commit, which is one for all, is the last."""
+    """Brings tasks that are to be merged to the same offsets: each reads up to the largest offset that one of them has
+    reached, and no further. Once all have reached it, their next commit, one for all of them, is their last."""
 
     def __init__(self, tasks: Sequence[LocalTask], successors: Mapping[str, Owner]) -> None:
         self.tasks = tasks
@@ -33,7 +33,7 @@ class _Meeting:
         return all(task.leaves for task in self.tasks)
 
     def step(self) -> None:
-        """Let the tasks be merged with their next commit if all are there."""
+        """Let the tasks be merged with their next commit if all have reached the offsets."""
         if all(self._is_there(task) for task in self.tasks):
             for task in self.tasks:
                 task.leave_to(self._successors)
@@ -59,9 +59,9 @@ class TaskMerges:
         self._again: dict[str, float] = {}
 
     def bring_together(self, task: str, parts: Sequence[LocalTask], owner: Owner) -> None:
-        """Go on to bring these tasks together, which are to be merged into one that has this owner. Those that process
-        bootstrap streams do so first: others are not read meanwhile. So are those first opened again that are to be,
-        and those of which some hold a growth that others do not are awaited: else one could wait for another's."""
+        """Go on bringing these tasks together, which are to be merged into a task of this owner. It begins once none of
+        them processes bootstrap streams, during which other inputs are not read; once none is to be opened again; and
+        once all read, and hold, the same inputs: else one could wait for an input that another lacks."""
         free = self._clock() >= self._again.get(task, float("-inf"))
         busy = any(part.queues.bootstraps or part.reopens for part in parts)
         alike = len({(frozenset(part.queues.reached), frozenset(part.holds.known)) for part in parts}) == 1
@@ -71,8 +71,8 @@ class TaskMerges:
             self._meetings[task].step()
 
     def checked(self, commits: Iterable[TaskCommit]) -> list[TaskCommit]:
-        """The commits, of which those merge tasks that are of all tasks of a merge, and of tasks that have fired the
-        same. The others go on as they are; after a while it is tried again."""
+        """The commits. They merge tasks where all tasks of a merge are committed, and have fired the same. Tasks of
+        other merges go on as they are, and are brought together again after a while."""
         by_task = {one.setup.name: one for one in commits}
         for task, meeting in [*self._meetings.items()]:
             if not meeting.leaves:

@@ -22,7 +22,7 @@ from .warm_up import WarmUp
 MOVING_SECONDS = 0.05
 """The least time between two looks at the coordinator stream while tasks move."""
 STANDBY_SECONDS = 0.1
-"""The same where this container may have to take tasks over."""
+"""The least time between two of these looks where this container may have to take tasks over."""
 
 MakeWarmUp = Callable[[Assignment, frozenset[str], dict[str, int], Presence | None], WarmUp]
 """Takes the assignment, the tasks that the container runs, the numbers of the last commits of those that it gave away,
@@ -37,12 +37,12 @@ class TaskMoves:
     2. The old container commits the task for the last time; that checkpoint names the next container.
     3. The next container reads that checkpoint, restores what came since, and goes on.
 
-    A task that is split is committed for the last time once the containers of all of its parts are ready; in place of
-    its checkpoint there are those of the parts then. Tasks that are merged first move to one container, and come
-    equally far there (`TaskMerges`).
+    A task that is to be split is committed for the last time once the containers of all of its parts are ready; that
+    commit replaces its checkpoint by those of the parts. Tasks that are to be merged first move to one container, and
+    reach the same offsets there (`TaskMerges`).
 
-    A container that is about to hand a task over may not have read yet that this is taken back. So no container takes
-    tasks for settled before all others have said that they follow the last assignment.
+    A container may be about to hand a task over since it has not read yet that the change is taken back. So a container
+    counts tasks as settled only after all others have said that they follow the last assignment.
 
     No step needs a clock or an answer in time: a container that dies at any of them is started again, reads from the
     checkpoints which tasks it has, and goes on with them.
@@ -113,7 +113,7 @@ class TaskMoves:
         if assignment is not self._assignment and assignment is not None:
             self._follow(assignment, have)
         if self._warm_up is None:
-            if self._standbys is not None and self._copying != self._copying_now:  # others are there, or are gone
+            if self._standbys is not None and self._copying != self._copying_now:  # others can keep copies than before
                 self._keep_copies([task.name for task in have], settled=True)
             return []
         # Handed over rather than asked for: the thread of the warm-up must not read what this thread changes.
@@ -127,8 +127,8 @@ class TaskMoves:
         return gained
 
     def leave(self, tasks: Collection[LocalTask]) -> None:
-        """Let those tasks leave with their next commit that other containers are ready for, or that are ready to be
-        split or merged."""
+        """Let tasks leave with their next commit: those for which their next containers are ready, and those that are
+        ready to be split or merged."""
         assignment = self._assignment
         if assignment is None or self._warm_up is None:
             return
@@ -146,7 +146,7 @@ class TaskMoves:
                 self._merges.bring_together(name, [by_name[part] for part in parts], owner)
 
     def _leave(self, task: LocalTask, assignment: Assignment, news: Collection[str], to: int | None = None) -> None:
-        """Let a task leave if the containers are ready that are to have what goes on from it."""
+        """Let a task leave if the containers that are to have the tasks that go on from it are ready."""
         owners = {new: assignment.tasks[new] if to is None else to for new in news}
         # All of them: a part that nobody is ready for would stand still until its state is restored.
         if not task.leaves and all(self._is_ready(assignment, new, owner) for new, owner in owners.items()):
@@ -162,7 +162,7 @@ class TaskMoves:
         return self._future[1]
 
     def checked(self, commits: Iterable[TaskCommit]) -> list[TaskCommit]:
-        """The commits, of which those merge tasks that can."""
+        """The commits. They merge tasks where that is possible now."""
         return self._merges.checked(commits)
 
     def end_merges(self) -> None:
@@ -218,7 +218,7 @@ class TaskMoves:
         self._assignment, self._future = assignment, None
         self._follow_with(have)
         for task in have:
-            task.leave_to({})  # where to was decided by the assignment before
+            task.leave_to({})  # its next container was chosen by the assignment before
         self._keep_copies([task.name for task in have], settled=first)
         if not first:  # at the begin of a run every task is where it belongs
             presence, names = self._guard.follow(assignment), frozenset(task.name for task in have)

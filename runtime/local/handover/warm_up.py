@@ -22,14 +22,16 @@ from .checkpoint_follower import CheckpointFollower
 from .owners import Owners, future_of, last_numbers, owned_by, owners_of, unsettled
 
 POLL_SECONDS = 0.05
-"""How long a thread waits for checkpoints before it looks around. A task that is handed over waits for that."""
+"""Seconds that the thread waits for checkpoints before it does anything else. A task that is handed over waits as
+long."""
 # Each pass costs requests to brokers, for changelogs of which little has changed.
 PASS_SECONDS = 1.0
 """The least time between two restores of a task that another container still has."""
 RETRY_SECONDS = 10.0
-"""How long after a restore that has failed it is tried again."""
+"""Seconds after which a restore that has failed is tried again."""
 READY_SECONDS = 0.5
-"""Tasks are ready to be taken over once a restore of all of them takes no longer: the last one will take less."""
+"""Tasks are ready to be taken over once restoring all of them takes at most so many seconds: the last restore will take
+less."""
 SHORTER = 0.9
 """Tasks are ready, too, once a restore takes more than this fraction of the time of the one before: the next ones would
 not be much faster, since brokers are slow, or state changes as fast as it is restored."""
@@ -49,9 +51,10 @@ class WarmUp:
 
     `have` are the tasks that the container runs, and `prepare` opens the store of another one. `check` raises for the
     checkpoint of a task whose state means something else here. `parted` are the numbers of the last commits of tasks
-    that it gave away, and `presence` says that it follows the assignment. `remove_others` removes the stores of tasks
-    that there are no more, given those that there are. `take` returns the tasks that have become this container's, each
-    once, to the thread of the container, which closes their stores from then on. `close` closes those of the others.
+    that it gave away, and `presence` says that it follows the assignment. `remove_others` is given the tasks that there
+    are, and removes the stores of all others. `take` returns each task that has become this container's once, to the
+    thread of the container, which from then on closes its store. `close` closes the stores of the tasks that were not
+    taken.
     """
 
     def __init__(
@@ -145,7 +148,7 @@ class WarmUp:
         checkpoints = self._follower.checkpoints
         last = last_numbers(self._parted, checkpoints)
         if any(last[task] < least for task, least in self._parted.items()):
-            return  # brokers show a commit some time after it: tasks would seem to be still here
+            return  # brokers show a commit some time after it: tasks that were given away would seem to be here still
         # Behind that: whoever reads that this container follows counts on the commits by which it gave tasks away.
         if self._presence is not None:
             Coordinator(self._system, self._pipeline, self._machine).write(self._presence)
@@ -164,12 +167,14 @@ class WarmUp:
             self.settled = True
 
     def _stays_settled(self) -> bool:
-        """Whether each task is where the assignment wants it by all commits until now, which may not have come yet."""
+        """Whether each task is where the assignment wants it by all commits that there are now, of which some may not
+        have been followed yet."""
         return not unsettled(self.assignment, owners_of(self.assignment, checkpoints_in(self._system, self._pipeline)))
 
     def _take_own(self, owners: Mapping[str, int], checkpoints: Checkpoints) -> bool:
-        """Take over the tasks that are this container's now. Returns whether it can read the state of all of them; what
-        it cannot read waits for this container's newer version, and ends nothing that runs here."""
+        """Take over the tasks that are this container's now. Returns whether it can read the state of all of them. A
+        task whose state it cannot read waits until a newer version of this container runs, and ends nothing that runs
+        here."""
         unread: Exception | None = None
         for task in owned_by(self._container, owners) - self._have:
             try:
@@ -189,7 +194,8 @@ class WarmUp:
         return unread is None
 
     def _restore_next(self, owners: Owners, checkpoints: Checkpoints) -> None:
-        """Restore what the container is to get, and say that it is ready once little was left to restore."""
+        """Restore the tasks that the container is to get, and say that it is ready once little of them was left to
+        restore."""
         began = self._machine.clock()
         if began < self._next_pass:
             return
@@ -198,7 +204,7 @@ class WarmUp:
         if not wanted:
             return
         if not wanted <= self._wanted:
-            self._last_took = float("inf")  # of what is new all is to be restored
+            self._last_took = float("inf")  # a task that is new here has all of its state to restore
         self._wanted = wanted
         known = {task: _known(task, parts, checkpoints) for task, parts in sources.items()}
         for part in sorted({*chain.from_iterable(sources.values())}):
@@ -220,7 +226,7 @@ class WarmUp:
             self._next_pass = now
 
     def _sources(self, owners: Owners) -> dict[str, tuple[str, ...]]:
-        """The tasks that the container is to get, or that its tasks are to be split or merged into, each with those
+        """The tasks that the container is to get, or that are to come here of a split or a merge, each with the tasks
         that it goes on from."""
         future, here = future_of(self.assignment, owners), self._container
         sources: dict[str, tuple[str, ...]] = {
@@ -234,7 +240,8 @@ class WarmUp:
         return sources
 
     def _put_off(self, error: Exception) -> None:
-        """Try again later to restore what is still another's: that it cannot be had ends nothing that runs here."""
+        """Note that tasks of other containers are to be restored later: that this has failed ends nothing that runs
+        here."""
         self._next_pass = self._machine.clock() + RETRY_SECONDS
         _log.warning(
             "container %d cannot restore the tasks that it is to get, and tries again in %g s; until then their "
