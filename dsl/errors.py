@@ -8,7 +8,7 @@ FluvialError
     UsageError             an argument outside the pipeline is wrong: a file, a setting, a target  exit 2
         MissingExtraError  an optional package is not installed                                    exit 2
     SystemProblem          a system is out of reach, or does not hold what was expected            exit 4
-        TakenOver          another process has the place of this one                               exit 4
+        TakenOver          another process has replaced this one                                   exit 4
     MessageError           a message failed under `on_error=fail()`                                exit 5
     NoProgressError        there is input, and nothing has moved for too long                      exit 6
     ContainerFailed        one of several containers has ended the run                             its exit code
@@ -121,7 +121,7 @@ class SystemProblem(FluvialError):
 
 
 class TakenOver(SystemProblem):
-    """Another process has the place of this one: the same container of the pipeline, or all of it.
+    """Another process has replaced this one: the same container of the pipeline, or all of it.
 
     >>> TakenOver.exit_code
     4

@@ -106,8 +106,8 @@ class MessageStream(Generic[V]):
         for fn in predicates:
             predicate("split", fn)
         # One more than predicates: the last branch takes what none of them holds for.
-        places, split = range(len(predicates) + 1), self._add(ops.Split, predicates=predicates)
-        tails = [self._graph.add(ops.Branch, inputs=(split,), place=place) for place in places]
+        indices, split = range(len(predicates) + 1), self._add(ops.Split, predicates=predicates)
+        tails = [self._graph.add(ops.Branch, inputs=(split,), index=index) for index in indices]
         return tuple(type(self)(self._graph, tail) for tail in tails)
 
     def flat_map(self, fn: Callable[[V], Iterable[U]]) -> "MessageStream[U]":

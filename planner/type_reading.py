@@ -47,9 +47,9 @@ class Obstacle(NamedTuple):
     types: bool = False
     path: tuple[str, ...] = ()
 
-    def within(self, place: str) -> "Obstacle":
-        """The same obstacle, seen from one level further out: `place` comes before its path."""
-        return self._replace(path=(place, *self.path))
+    def within(self, part: str) -> "Obstacle":
+        """The same obstacle, seen from one level further out: `part` comes before its path."""
+        return self._replace(path=(part, *self.path))
 
 
 class TypeComparison:
@@ -163,10 +163,10 @@ class TypeComparison:
         return next(filter(None, (self.items(wanted, one) for one in stored)), None)
 
     def tuples(self, wanted: list[SchemaNode], stored: list[SchemaNode]) -> Obstacle | None:
-        """The obstacle between two tuples, place by place; they must have one length."""
+        """The obstacle between two tuples, item by item; they must have one length."""
         if len(wanted) != len(stored):
             return _TYPES
-        return self._in_places((f"item {n}", *pair) for n, pair in enumerate(zip(wanted, stored, strict=True), 1))
+        return self._in_parts((f"item {n}", *pair) for n, pair in enumerate(zip(wanted, stored, strict=True), 1))
 
     def sets(self, wanted: SchemaNode, stored: SchemaNode) -> Obstacle | None:
         """The obstacle between the items of two sets, which must stay distinct."""
@@ -176,8 +176,8 @@ class TypeComparison:
     def dicts(self, wanted: list[SchemaNode], stored: list[SchemaNode]) -> Obstacle | None:
         """The obstacle between the keys of two dicts, else between their values."""
         with self._all_distinct():
-            obstacle = self._in_places([("keys", wanted[0], stored[0])])
-        return obstacle or self._in_places([("values", wanted[1], stored[1])])
+            obstacle = self._in_parts([("keys", wanted[0], stored[0])])
+        return obstacle or self._in_parts([("values", wanted[1], stored[1])])
 
     @contextmanager
     def _all_distinct(self) -> Iterator[None]:
@@ -187,11 +187,11 @@ class TypeComparison:
         finally:
             self._distinct = before
 
-    def _in_places(self, places: Iterable[tuple[str, SchemaNode, SchemaNode]]) -> Obstacle | None:
-        for place, wanted, stored in places:
+    def _in_parts(self, parts: Iterable[tuple[str, SchemaNode, SchemaNode]]) -> Obstacle | None:
+        for part, wanted, stored in parts:
             obstacle = self.obstacle(wanted, stored)
             if obstacle is not None:
-                return obstacle.within(place)
+                return obstacle.within(part)
         return None
 
     def classes(self, wanted: str, stored: str) -> Obstacle | None:
@@ -209,7 +209,7 @@ class TypeComparison:
 
     def _fields(self, new: ClassSchema, old: ClassSchema) -> Obstacle | None:
         there = (name for name in new.fields if name in old.fields)
-        return self._in_places((f"field {name}", new.fields[name], old.fields[name]) for name in there)
+        return self._in_parts((f"field {name}", new.fields[name], old.fields[name]) for name in there)
 
 
 def _layout(new: ClassSchema, old: ClassSchema, first: bool) -> Obstacle | None:

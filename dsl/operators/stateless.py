@@ -75,21 +75,21 @@ class Split(Numbered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch(Numbered):
-    """Passes on the messages of one branch of a split; `place` counts branches from 0."""
+    """Passes on the messages of one branch of a split; `index` counts branches from 0."""
 
-    place: int
+    index: int
     kind: ClassVar[str] = "branch"
     emits: ClassVar[Emits] = "some"
 
     @property
     def plain_label(self) -> str:
-        """Its kind, its place from 1 and its line: `branch(2, visits.py:12)`."""
-        return call_text(self.kind, str(self.place + 1), line_of(self.origin))
+        """Its kind, its number from 1 and its line: `branch(2, visits.py:12)`."""
+        return call_text(self.kind, str(self.index + 1), line_of(self.origin))
 
     @property
     def way(self) -> str:
-        """`branch 2`: its place among the branches of the split, from 1."""
-        return f"branch {self.place + 1}"
+        """`branch 2`: its number among the branches of the split, from 1."""
+        return f"branch {self.index + 1}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,8 +60,8 @@ def _split_options(op: ops.Split) -> dict[str, str]:
 
 
 def _branch_options(op: ops.Branch) -> dict[str, str]:
-    """Its place among the branches, from 1."""
-    return {"place": str(op.place + 1)}
+    """Its number among the branches, from 1."""
+    return {"place": str(op.index + 1)}
 
 
 ROWS: Mapping[type[ops.Operator], PlannerKind] = {

@@ -39,8 +39,8 @@ def show_verb(
 
     fluvial checkpoint show visits.py
     """
-    place = _place(engine, system, kafka_conf, state_dir, elasticity, group_by)
-    rows = committed_offsets(load_pipeline(target), **place)
+    options = _run_options(engine, system, kafka_conf, state_dir, elasticity, group_by)
+    rows = committed_offsets(load_pipeline(target), **options)
     if as_json:
         print_json(rows)
     elif rows:
@@ -67,8 +67,8 @@ def set_verb(
     fluvial checkpoint set visits.py --input clicks=2026-03-01T12:00:00Z --input orders/0=120
     """
     points = start_points_of("--input", inputs, named=True)
-    place = _place(engine, system, kafka_conf, state_dir, elasticity, group_by)
-    _print_set(set_offsets(load_pipeline(target), points, dry_run=dry_run, **place), dry_run=dry_run, as_json=as_json)
+    options = _run_options(engine, system, kafka_conf, state_dir, elasticity, group_by)
+    _print_set(set_offsets(load_pipeline(target), points, dry_run=dry_run, **options), dry_run=dry_run, as_json=as_json)
 
 
 @checkpoint.command("export")
@@ -87,8 +87,8 @@ def export_verb(
 
     fluvial checkpoint export visits.py offsets.json
     """
-    place = _place(engine, system, kafka_conf, state_dir, elasticity, group_by)
-    record, notes = export_offsets(load_pipeline(target), file, **place)
+    options = _run_options(engine, system, kafka_conf, state_dir, elasticity, group_by)
+    record, notes = export_offsets(load_pipeline(target), file, **options)
     if as_json:
         print_json(record)
     else:
@@ -114,12 +114,12 @@ def import_verb(
 
     fluvial checkpoint import visits.py offsets.json --system kafka://elsewhere:9092
     """
-    place = _place(engine, system, kafka_conf, state_dir, elasticity, group_by)
-    done = import_offsets(load_pipeline(target), file, dry_run=dry_run, **place)
+    options = _run_options(engine, system, kafka_conf, state_dir, elasticity, group_by)
+    done = import_offsets(load_pipeline(target), file, dry_run=dry_run, **options)
     _print_set(done, dry_run=dry_run, as_json=as_json)
 
 
-def _place(
+def _run_options(
     engine: str,
     system: str,
     kafka_conf: Path | None,

@@ -72,7 +72,7 @@ def run_containers(
     """Begin a run, and supervise its containers until it has ended. One that is a child of this process loads the
     target again."""
     hosts, autosize = containers.hosts, containers.autosize
-    place, start = opening(system), _Start(checked_plan(pipeline, system, settings), settings, containers.number)
+    access, start = opening(system), _Start(checked_plan(pipeline, system, settings), settings, containers.number)
     if autosize is not None:
         start = start.sized(system, autosize)
     plan, number = start.plan, start.containers
@@ -88,7 +88,7 @@ def run_containers(
                 run = begin_run(plan, system, number, until)
         except Stopped:
             return Report(pipeline=plan.name, engine="local", seconds=0.0)
-        first = start.config(target, place, until, run, measured=autosize is not None)
+        first = start.config(target, access, until, run, measured=autosize is not None)
         autosizing = None
         if autosize is not None:
             processors = shared_processors(elsewhere=hosts is not None)

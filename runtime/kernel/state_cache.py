@@ -146,7 +146,7 @@ class WriteBackCache:
         """A function that restores a value as it is now. It also takes back changes inside the value, as far as
         `snapshot` knows of them."""
         fresh, clean, gone = self.fresh, self.clean, self._gone
-        snapshots = [(place, snapshot(place[key])) for place in (fresh, clean) if key in place]
+        snapshots = [(entries, snapshot(entries[key])) for entries in (fresh, clean) if key in entries]
         was_gone = key in gone
 
         def take_back() -> None:
@@ -154,8 +154,8 @@ class WriteBackCache:
             clean.pop(key, None)  # a value read from the backend may have been changed in place
             if not was_gone:
                 gone.discard(key)
-            for place, restored in snapshots:
-                place[key] = restored()
+            for entries, restored in snapshots:
+                entries[key] = restored()
             if key not in clean:
                 self._weigh(key, 0)
 

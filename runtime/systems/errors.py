@@ -11,7 +11,7 @@ from ...dsl.validation import explain
 
 
 class Fenced(TakenOver):
-    """A system refuses what this process writes, as if another had its place. It also does so to a process that stood
+    """A system refuses what this process writes, as if another had replaced it. It also does so to a process that stood
     still for longer than a transaction may be open; `lapsed` is the error of that."""
 
     def __init__(self, text: str, lapsed: SystemProblem) -> None:

@@ -68,7 +68,7 @@ def test_a_split_has_a_branch_for_each_predicate_and_one_for_the_rest() -> None:
     stream = words()
     branches = stream.split(str.isalpha, str.isdigit)
     records = [branch.operator for branch in branches]
-    assert [getattr(record, "place", None) for record in records] == [0, 1, 2]
+    assert [getattr(record, "index", None) for record in records] == [0, 1, 2]
     assert len({record.inputs for record in records}) == 1
     assert kinds(stream) == ["stream", "split", "branch", "branch", "branch"]
 

@@ -17,15 +17,15 @@ from .writing import HOLDS, transform, watermark_at
 def _write_split(writer: CodeWriter, path: CodePath, operator: ops.Split, names: Variables, depth: int) -> None:
     """Set the number of the branch that a message takes."""
     n = writer.number[operator.id]
-    calls = [HOLDS.replace("f_", f"f{place}_").format(n=n, v=names.value) for place in range(len(operator.predicates))]
-    branches = [f"{place} if {holds}" for place, holds in enumerate(calls)]
+    calls = [HOLDS.replace("f_", f"f{index}_").format(n=n, v=names.value) for index in range(len(operator.predicates))]
+    branches = [f"{index} if {holds}" for index, holds in enumerate(calls)]
     path.text.add(depth, f"b_{n} = {' else '.join(branches)} else {len(branches)}", operator.id)
     writer.follow(path, operator.id, names, depth)
 
 
 def _write_branch(writer: CodeWriter, path: CodePath, operator: ops.Branch, names: Variables, depth: int) -> None:
     """Write an `if` for the messages of a branch."""
-    taken = f"b_{writer.number[operator.inputs[0]]} == {operator.place}"
+    taken = f"b_{writer.number[operator.inputs[0]]} == {operator.index}"
     transform(f"if {taken}:")(writer, path, operator, names, depth)
 
 
@@ -64,7 +64,7 @@ def _define_merge(writer: CodeWriter, id: str) -> None:
 
 def _bind_split(_: StageEnvironment, operator: ops.Split) -> dict[str, Any]:
     """The predicates of its branches, in order."""
-    return {f"f{place}": predicate for place, predicate in enumerate(operator.predicates)}
+    return {f"f{index}": predicate for index, predicate in enumerate(operator.predicates)}
 
 
 def _bind_map_messages(environment: StageEnvironment, operator: ops.MapMessages) -> dict[str, Any]:

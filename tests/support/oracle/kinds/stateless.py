@@ -65,5 +65,5 @@ ROWS: Mapping[type[Operator], OracleKind] = {
         ),
     ),
     ops.Split: OracleKind(take=_split),
-    ops.Branch: OracleKind(take=passes_on, output=lambda op: op.place),
+    ops.Branch: OracleKind(take=passes_on, output=lambda op: op.index),
 }
