@@ -94,9 +94,9 @@ def container(buckets: int, number: int, progress: OnProgress | None = None) -> 
 def reading(messages: int) -> Course:
     """Read the messages as a container does, and do nothing with them."""
     job, read, first = Job.given(), 0, Passed()
-    place, began = (job.input, 0), time.monotonic()
+    partition, began = (job.input, 0), time.monotonic()
     with closing(open_system(f"kafka://{job.address}").consumer()) as consumer:
-        consumer.assign({place: 0})
+        consumer.assign({partition: 0})
         while read < messages:
             read += sum(len(batch.records) for batch in consumer.poll(_WAIT))
             if not first.messages and time.monotonic() - began > _MOST_SECONDS:

@@ -63,12 +63,12 @@ class Growing:
         records: dict[int, list[Record]] = {}
         for _ in range(ROUNDS):
             for key in KEYS:
-                place = partition_for(key.encode(), self.known)
-                records.setdefault(place, []).append((key.encode(), b"%d" % self.sent, 1_000, ()))
+                partition = partition_for(key.encode(), self.known)
+                records.setdefault(partition, []).append((key.encode(), b"%d" % self.sent, 1_000, ()))
             self.sent += 1
         writing = self.yard.system.producer().begin()
-        for place, some in records.items():
-            writing.append(self.topic, place, some)
+        for partition, some in records.items():
+            writing.append(self.topic, partition, some)
         writing.commit()
 
     @property

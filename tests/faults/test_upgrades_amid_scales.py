@@ -85,9 +85,9 @@ class Upgraded:
 
     def _write(self, records: Sequence[Record]) -> None:
         writing = self.yard.system.producer().begin()
-        for place in range(PARTITIONS):
-            mine = [record for record in records if partition_for(record[0] or b"", PARTITIONS) == place]
-            writing.append(self.topic, place, mine)
+        for partition in range(PARTITIONS):
+            mine = [record for record in records if partition_for(record[0] or b"", PARTITIONS) == partition]
+            writing.append(self.topic, partition, mine)
         writing.commit()
 
     def send(self) -> None:

@@ -156,8 +156,8 @@ def test_state_stays_with_its_keys_as_a_topic_grows_and_their_order_is_kept(brok
     def write(partitions: int) -> None:
         writing = system.producer().begin()
         for key in keys:
-            place = partition_for(key.encode(), partitions)
-            writing.append(f"{name}-in", place, [(key.encode(), b"m", 1_000, ())])
+            partition = partition_for(key.encode(), partitions)
+            writing.append(f"{name}-in", partition, [(key.encode(), b"m", 1_000, ())])
         writing.commit()
 
     steps = [lambda: broker.grow_topic(f"{name}-in", 4), lambda: write(2), lambda: write(4)]

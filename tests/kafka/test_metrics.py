@@ -64,5 +64,9 @@ def noted(broker: Broker, pipeline: str) -> dict[tuple[str, int], int]:
     """The offsets of the sources, as tools for lag see them."""
     client = AdminClient({"bootstrap.servers": broker.address})
     asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(pipeline)])
-    places = asked[pipeline].result().topic_partitions or []
-    return {(place.topic, place.partition): place.offset for place in places if f"of-{place.topic}" == pipeline}
+    partitions = asked[pipeline].result().topic_partitions or []
+    return {
+        (partition.topic, partition.partition): partition.offset
+        for partition in partitions
+        if f"of-{partition.topic}" == pipeline
+    }

@@ -35,8 +35,8 @@ def written_in_runs(case: Case, pieces: Pieces, before_last: int) -> Outputs:
         system = LogSystem(Path(folder), fsync=False)
         for stream, count in case.partitions.items():
             system.admin().create(stream, count)
-        for number, (place, records) in enumerate(pieces):
-            append(system, *place, records)
+        for number, (partition, records) in enumerate(pieces):
+            append(system, *partition, records)
             if number < before_last:
                 run(pipeline, system=system, until="caught-up", settings=Settings(cached_entries=3))
         run(pipeline, system=system, until="end")

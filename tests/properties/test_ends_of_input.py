@@ -125,8 +125,8 @@ def written_in_runs(case: Case, pieces: Pieces, ends: set[int]) -> Outputs:
         system = LogSystem(Path(folder), fsync=False)
         for stream, count in case.partitions.items():
             system.admin().create(stream, count)
-        for number, (place, records) in enumerate(pieces, 1):
-            append(system, *place, records)
+        for number, (partition, records) in enumerate(pieces, 1):
+            append(system, *partition, records)
             if number in ends:
                 run(pipeline, system=system, until="end", settings=Settings(cached_entries=3))
         run(pipeline, system=system, until="end")

@@ -173,9 +173,9 @@ class World:
         number = len(self.sent)
         self.sent.append((key, number))
         writing = self.system.producer().begin()
-        place = partition_for(key.encode(), self.heard[producer])
+        partition = partition_for(key.encode(), self.heard[producer])
         record = (key.encode(), b"%d" % number, number * STEP, ())
-        writing.append("in", place, [record])
+        writing.append("in", partition, [record])
         writing.append("replies", partition_for(key.encode(), BEGAN), [record])
         writing.commit()
 

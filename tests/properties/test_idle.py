@@ -282,12 +282,12 @@ def turns_of(draw: st.DrawFn, inputs: Inputs) -> Turns:
     """The records of all partitions in some order, and pauses between them, of which some leave partitions idle."""
     left = {(name, number): len(part) for name, parts in inputs.items() for number, part in enumerate(parts)}
     turns: list[tuple[str, int] | int] = []
-    while left := {place: count for place, count in left.items() if count}:
+    while left := {partition: count for partition, count in left.items() if count}:
         turns += draw(st.sampled_from(([], [], [7], [PATIENCE // 2], [PATIENCE], [3 * PATIENCE])))
-        place = draw(st.sampled_from(sorted(left)))
-        for _ in range(draw(st.integers(1, left[place]))):
-            turns.append(place)
-            left[place] -= 1
+        partition = draw(st.sampled_from(sorted(left)))
+        for _ in range(draw(st.integers(1, left[partition]))):
+            turns.append(partition)
+            left[partition] -= 1
     return turns
 
 

@@ -90,8 +90,8 @@ def written_in_runs(kind: str, case: Case, pieces: Pieces, elasticity: Sequence[
         for stream, count in case.partitions.items():
             system.admin().create(stream, count)
         *first, last = elasticity
-        for number, (place, records) in enumerate(pieces):
-            append(system, *place, records)
+        for number, (partition, records) in enumerate(pieces):
+            append(system, *partition, records)
             if number < len(first):
                 small = Settings(cached_entries=3, elasticity=first[number], state_dir=folder)
                 run(pipeline, system=system, until="caught-up", settings=small)

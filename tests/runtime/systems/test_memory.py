@@ -1,4 +1,4 @@
-"""Streams in memory: what is staged, what is visible, from where it is read, and who holds a place."""
+"""Streams in memory: what is staged, what is visible, from where it is read, and who holds a claim."""
 
 from collections.abc import Sequence
 
@@ -114,12 +114,14 @@ def test_a_closed_consumer_reads_nothing(system: MemorySystem) -> None:
     assert consumer.poll() == []
 
 
-@pytest.mark.parametrize("place", [("none", 0), ("in", 2), ("in", -1)])
-def test_a_place_that_does_not_exist_is_neither_written_nor_read(system: MemorySystem, place: tuple[str, int]) -> None:
+@pytest.mark.parametrize("partition", [("none", 0), ("in", 2), ("in", -1)])
+def test_a_partition_that_does_not_exist_is_neither_written_nor_read(
+    system: MemorySystem, partition: tuple[str, int]
+) -> None:
     with pytest.raises(SystemProblem):
-        system.producer().begin().append(*place, records(b"a"))
+        system.producer().begin().append(*partition, records(b"a"))
     with pytest.raises(SystemProblem):
-        system.consumer().assign({place: 0})
+        system.consumer().assign({partition: 0})
 
 
 @pytest.mark.parametrize("offset", [-1, 2])

@@ -132,12 +132,12 @@ def pieces_of(draw: st.DrawFn, inputs: Inputs, first: Collection[str] = ()) -> P
     comes before the others."""
     rest = {(name, number): list(part) for name, parts in inputs.items() for number, part in enumerate(parts)}
     found: Pieces = []
-    while rest := {place: records for place, records in rest.items() if records}:
-        leading = [place for place in rest if place[0] in first]
-        place = draw(st.sampled_from(sorted(leading or rest)), label="partition")
-        count = draw(st.integers(1, len(rest[place])), label="records")
-        found.append((place, rest[place][:count]))
-        rest[place] = rest[place][count:]
+    while rest := {partition: records for partition, records in rest.items() if records}:
+        leading = [partition for partition in rest if partition[0] in first]
+        partition = draw(st.sampled_from(sorted(leading or rest)), label="partition")
+        count = draw(st.integers(1, len(rest[partition])), label="records")
+        found.append((partition, rest[partition][:count]))
+        rest[partition] = rest[partition][count:]
     return found
 
 
