@@ -214,13 +214,13 @@ def adding(watermark: int) -> Callable[..., None]:
     return make
 
 
-def advancing_late(advance: Callable[..., None], self: Any, watermark: int) -> None:
-    advance(self, watermark if watermark == END else watermark - 1)
+def advancing_late(advance: Callable[..., bool], self: Any, watermark: int) -> bool:
+    return advance(self, watermark if watermark == END else watermark - 1)
 
 
-def feeding_backwards(feed: Callable[..., None], self: Any, *arguments: Any, **named: Any) -> None:
+def feeding_backwards(feed: Callable[..., int], self: Any, *arguments: Any, **named: Any) -> int:
     stream, partition, offsets, records, *rest = arguments
-    feed(self, stream, partition, offsets, records[::-1], *rest, **named)
+    return feed(self, stream, partition, offsets, records[::-1], *rest, **named)
 
 
 def starting_with(**given: Any) -> Callable[..., None]:
