@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 from contextlib import closing
+from functools import cache
 
-from ..systems.contract import Admin, Consumer, StreamPartition, System
+from ..systems.contract import Consumer, StreamPartition, System
 from ..systems.reads import read_between
 from .coordination.membership import Membership
 from .task import LocalTask
@@ -16,19 +17,20 @@ def note_followed(tasks: Collection[LocalTask], system: System, member: Membersh
         return
     queues = [queue for task in tasks for queue in task.queues if queue.growth or task.program.may_idle]
     admin, followed = system.admin(), dict[StreamPartition, bool]()
+    starts, ends = cache(admin.starts), cache(admin.ends)  # partitions of a stream need the same offsets
     with closing(system.consumer(max_records=1)) as consumer:
         for queue in queues:
-            partition = queue.stream, queue.partition
+            partition = stream, number = queue.stream, queue.partition
             if partition in member.ends and partition not in followed:
-                followed[partition] = _holds_messages(consumer, admin, partition, member.ends[partition])
+                followed[partition] = _holds_messages(
+                    consumer, partition, max(member.ends[partition], starts(stream)[number]), ends(stream)[number]
+                )
             queue.followed = followed.get(partition, False)
 
 
-def _holds_messages(consumer: Consumer, admin: Admin, partition: StreamPartition, start: int) -> bool:
-    """Whether a partition has a message at this offset or behind it: offsets alone may be of marks, as of a transaction
-    that was aborted."""
-    stream, number = partition
-    first, end = admin.starts(stream)[number], admin.ends(stream)[number]
+def _holds_messages(consumer: Consumer, partition: StreamPartition, start: int, end: int) -> bool:
+    """Whether a partition has a message between two offsets: these alone may be of marks, as of a transaction that was
+    aborted."""
     # Closed at once, since `any` leaves the reader where it finds the first message.
-    with closing(read_between(consumer, partition, max(start, first), end)) as batches:
+    with closing(read_between(consumer, partition, start, end)) as batches:
         return any(batch.records for batch in batches)

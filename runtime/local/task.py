@@ -16,6 +16,7 @@ from ..kernel.state_cache import Size
 from ..kernel.task_requests import RunRequest
 from ..kernel.time.border_watermarks import ControlMessage
 from ..kernel.time.position import Position
+from ..kernel.time.producer_watermarks import may_be_idle
 from ..output_routes import MOST_IN_SINKS
 from ..systems.contract import StreamPartition
 from ..systems.provisioning import tables_by_stream
@@ -59,6 +60,7 @@ class LocalTask:
         self.name, self.setup, self.program = setup.name, setup, program
         self.queues, self.journals = queues, journals
         self._turns = InputTurns(queues, run.settings.turn_messages)
+        self._may_idle = [queue for queue in queues if may_be_idle(program.graph.inputs[queue.name])]
         self.new = checkpoint.blank
         self._run, self._last = run, checkpoint
         self._work = self._stage_task(checkpoint)
@@ -122,6 +124,8 @@ class LocalTask:
         yet; None if that is unknown."""
         if self._work.paused or self._work.excludes or self._clock_fired:
             return  # messages that have waited have their turn before something fires again
+        # First: the time of others that are idle goes on with the clock, and must not pass what waits to be read.
+        self._wake_inputs(unread or ())
         queued = (queue.name for queue in self.queues if queue.active)
         self._work.set_clock(now, None if unread is None else {*unread, *queued})
         self._clock_fired = self._work.excludes
@@ -155,11 +159,11 @@ class LocalTask:
             self._route_outputs()
         return moved
 
-    def _wake_inputs(self) -> None:
-        """Let the watermark of each growth of a source count that has messages, also while it is held; and that of each
-        input whose messages lie behind the end of the run."""
-        for queue in self.queues:
-            if queue.followed or (queue.growth and not queue.empty):
+    def _wake_inputs(self, unread: Collection[str] = ()) -> None:
+        """Let the watermark of each input count that has messages, be they held or still to be read, also behind the
+        end of the run. Of a growth they must be there: it is never idle again, and offsets alone may be of marks."""
+        for queue in self._may_idle:
+            if queue.active or (queue.name in unread and not queue.growth):
                 self._work.inputs.wake(queue.name)
 
     def _is_full(self) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,29 @@ def test_the_time_between_two_runs_by_a_schedule_is_silence_of_a_source(
         caught_up(counting(idle_after), system, now)
         first_window = [record for record in contents(system, "out") if record[2] == 9]
         assert len(first_window) == (2 if idle_after is not None and minute >= 30 else 0)
+
+
+def two_sources() -> Pipeline:
+    pipeline = Pipeline("p")
+    one, other = (pipeline.stream(name, key=str, value=str, idle_after=timedelta(minutes=1)) for name in ("a", "b"))
+    panes = one.merge(other).window(tumbling(timedelta(seconds=1)), count(), id="w")
+    panes.map(lambda pane: f"{pane.window.start} {pane.value}").send_to("out", value=str)
+    return pipeline
+
+
+def test_a_source_that_was_idle_is_not_where_messages_of_it_wait_as_a_run_begins(tmp_path: Path) -> None:
+    """Those of the other one, which are processed first, would make time pass them."""
+    system, pipeline = LogSystem(tmp_path, fsync=False), two_sources()
+    for minute, times in enumerate(({"a": 500, "b": 500}, {"a": 9_500}, {"a": 20_500, "b": 9_600})):
+        for name, at in times.items():
+            system.admin().create(name, 1)
+            append(system, name, 0, [(b"k", b"v", at, ())])
+        machine = replace(THIS_MACHINE, wall=partial(int, minute * MINUTE))
+        report = run(plan(pipeline), system, Settings(), "caught-up", None, machine=machine)
+        assert sum(report.late.values()) == 0
+    assert [record[1] for record in contents(system, "out")] == [b"0 2"]
+    run(plan(pipeline), system, Settings(), "end", None)
+    assert [record[1] for record in contents(system, "out")] == [b"0 2", b"9000 2", b"20000 1"]
 
 
 class Reminder(KeyedProcessor[str, str, str]):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from unittest.mock import patch
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from engines.live_containers import LiveContainers, counting, in_one_thread
 from engines.sending import ProducingSystem
 from engines.targets import contents, write
-from fluvial.dsl import Pipeline
+from fluvial.dsl import Pipeline, count, tumbling
 from fluvial.planner import Settings
+from fluvial.runtime.kernel.key_buckets import bucket_of
 from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.handover import task_merges
 from fluvial.runtime.local.input_queue import MOST_BATCHES
@@ -142,3 +144,46 @@ def test_what_a_task_reads_to_come_as_far_as_others_is_bounded(live: LiveContain
     assert most <= MOST_BATCHES + 1
     live.rest()
     assert live.tasks_of(0) == ["in/0"]
+
+
+def with_idle_sources() -> Pipeline:
+    pipeline = Pipeline("p")
+    one, other = (pipeline.stream(name, key=str, value=str, idle_after=timedelta(minutes=1)) for name in ("a", "b"))
+    panes = one.merge(other).window(tumbling(timedelta(seconds=1)), count(), id="w")
+    panes.map(lambda pane: f"{pane.key} {pane.window.start}").send_to("out", value=str)
+    return pipeline
+
+
+def test_a_source_that_was_idle_is_not_where_tasks_wait_for_each_other_in_front_of_its_messages() -> None:
+    """Those that are behind would let time pass them. One that is ahead has done so before they came."""
+    system, clock = ProducingSystem(), [0]
+
+    def add_to(*names: str, at: int) -> None:
+        write(system, {name: [[(key, b"m", at, ()) for key in KEYS]] for name in names})
+
+    add_to("a", "b", at=500)
+    with in_one_thread(system), closing(LiveContainers(system, with_idle_sources(), 1, Settings(elasticity=2))) as live:
+        live.wall = lambda: clock[0]
+        live.start(0)
+        live.rest()
+        clock[0] = 60_000
+        add_to("a", at=1_500)
+        live.rest()
+        _, behind = tasks(live)
+        own = {key.decode() for key in KEYS if bucket_of(key, 2) == behind.setup.bucket}
+        add_to("a", at=9_500)
+        with patch.object(behind, "step", lambda *_: False):
+            live.turn(0)
+            live.scale(1, elasticity=1)
+            for _ in range(20):
+                live.turn(0)
+            assert behind.queues.of("a").hold_at is not None
+            add_to("b", at=5_500)
+            live.turn(0)
+        for _ in range(50):
+            live.turn(0)
+        add_to("a", "b", at=20_500)
+        live.rest()
+        assert live.tasks_of(0) == ["a/0"]
+    written = {(record[1] or b"").decode() for record in contents(system, "out")}
+    assert {key for key in own if f"{key} 5000" in written} == own != set()
