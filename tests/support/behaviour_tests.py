@@ -122,6 +122,7 @@ BEHAVIOUR_TESTS: Rows = {
     ),
     "runtime/kernel/calls/message_origin.py": ("tests/runtime/kernel/calls/test_call_journal.py",),
     "runtime/kernel/calls/call.py": ("tests/runtime/kernel/calls/test_async_calls.py",),
+    "runtime/kernel/calls/deadlines.py": ("tests/runtime/kernel/calls/test_async_calls.py",),
     "runtime/kernel/calls/pools.py": ("tests/operators/test_batched_calls.py",),
     "runtime/kernel/compiler/graph_builder.py": (
         "tests/runtime/kernel/code/test_stage_graph.py",

@@ -2,7 +2,8 @@
 
 Workers are real asyncio tasks, so that `asyncio.timeout` and task groups work in users' functions. Their number grows
 as needed, 1, 2, 4, 8 ..., since a function that never suspends needs only one. If a call, or a function that handles
-its results, changes context variables of its worker, a new worker replaces it.
+its results, changes context variables of its worker, a new worker replaces it. A worker awaits functions itself:
+another coroutine for each call would take as long as all other work on a call.
 """
 
 import asyncio
@@ -10,7 +11,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
 from contextvars import Context, copy_context
-from functools import partial
 from typing import Any, Protocol, cast
 
 from ....dsl.error_policy import Retry
@@ -20,11 +20,11 @@ from ...process.interruptions import INTERRUPTIONS
 from .call import Call
 from .call_journal import CallJournal, queues_for
 from .call_keys import keys_of, offer_keys, unnamed
-from .cancellation import GRACE_SECONDS, AbandonedCalls, as_error, is_retried, too_late
+from .cancellation import AbandonedCalls, as_error, is_retried, too_late
+from .deadlines import Deadlines
 from .door import Door
 from .hedged_calls import HedgedCalls
 from .in_flight import InFlightMessage
-from .loop_time import LoopTime, LoopTimer, loop_time
 from .ordered_queues import share_of
 from .retry_pauses import pause_seconds
 
@@ -45,81 +45,6 @@ class Caller(Protocol):
     def origin(self) -> object:
         """The line on which it was written."""
         ...
-
-
-class Deadlines:
-    """Cancels the worker of a call that takes longer than `timeout` seconds, and marks the call as expired. If the call
-    has not ended GRACE_SECONDS later, `give_up(call, worker)` is called. Time in which the loop was blocked does not
-    count.
-
-    One timer serves all calls: they have the same timeout, so the oldest one expires first. `asyncio.timeout` would set
-    a timer for each call, which takes longer than all other work on a call.
-    """
-
-    __slots__ = ("_clock", "_expired", "_give_up", "_running", "_timeout", "_timer")
-
-    def __init__(self, timeout: float, give_up: Callable[[Call, "asyncio.Task[Any]"], None]) -> None:
-        self._timeout = timeout
-        self._give_up = give_up
-        self._running: dict[Call, asyncio.Task[Any]] = {}
-        self._expired: dict[asyncio.Task[Any], LoopTimer] = {}
-        self._timer: LoopTimer | None = None
-        self._clock: LoopTime | None = None
-
-    def begin(self, call: Call, worker: "asyncio.Task[Any]") -> None:
-        """A worker begins a call: set its deadline, and count the try."""
-        if (clock := self._clock) is None:
-            clock = self._clock = loop_time(worker.get_loop())
-        call.deadline = clock.time() + self._timeout
-        call.tries += 1
-        self._running[call] = worker
-        if self._timer is None:
-            self._timer = clock.call_at(call.deadline, self._fire)
-
-    def end(self, call: Call, worker: "asyncio.Task[Any]") -> bool:
-        """The call has ended. Returns False if it had been given up before."""
-        running = self._running
-        if running.get(call) is not worker:
-            handle = self._expired.pop(worker, None)
-            if handle is None:
-                return False
-            handle.cancel()
-            worker.uncancel()
-            return True
-        del running[call]
-        # On a real loop the timer stays for later calls: setting one for each call takes longer than a short call.
-        if not running and self._timer is not None and self._clock is not None and self._clock.virtual:
-            self._timer.cancel()
-            self._timer = None
-        return True
-
-    def made_by(self, worker: "asyncio.Task[Any] | None") -> Call | None:
-        """The call that a task makes now, if its time is not over."""
-        # From the newest on: who asks has begun a moment ago, and thousands may be in flight.
-        return next((call for call, task in reversed(self._running.items()) if task is worker), None)
-
-    def _fire(self) -> None:
-        self._timer = None
-        clock = self._clock
-        while self._running and clock is not None:
-            call, worker = next(iter(self._running.items()))
-            if clock.until(call.deadline):
-                self._timer = clock.call_at(call.deadline, self._fire)
-                return
-            del self._running[call]
-            call.expired = True
-            worker.cancel()
-            self._expired[worker] = clock.call_later(GRACE_SECONDS, partial(self._abandon, call, worker))
-
-    def _abandon(self, call: Call, worker: "asyncio.Task[Any]") -> None:
-        del self._expired[worker]
-        self._give_up(call, worker)
-
-    def cancel(self) -> None:
-        """Cancel all timers. No deadline passes after that."""
-        for handle in (self._timer, *self._expired.values()):
-            if handle is not None:
-                handle.cancel()
 
 
 class CallPool:
@@ -239,11 +164,15 @@ class CallPool:
             self.in_flight += 1
             results: list[Any] = []
             error: Exception | None = None
-            if door is not None and (refused := await door.enter(call)) is not None:
+            try:
+                refused = None if door is None else await door.enter(call)
+            except asyncio.CancelledError:
+                self._cut_off(worker, call)
+                return
+            if refused is not None:
                 await self._refuse(call, refused)
                 continue
             begin(call, worker)
-            # Awaited in this coroutine: another one for each call would take as long as all other work on a call.
             try:
                 results = list(await fn(call.value))
             except Exception as raised:
@@ -301,17 +230,33 @@ class CallPool:
         retry = self._retry
         again = call.error is not None and call.tries < retry.attempts and is_retried(call.error, retry)
         if again and (pause := self._pause(call)) is not None:
-            await self._sleep(pause)
-            # In front of messages that have not been tried: with an order, these wait for its result anyway.
-            self._waiting.appendleft(call)
-            if self._door is not None:
-                self._door.expect()
-            self.in_flight -= 1
+            try:
+                await self._sleep(pause)
+            except asyncio.CancelledError:
+                if not self._cancelled:  # see `_cut_off`
+                    self._replace(cast("asyncio.Task[Any]", asyncio.current_task()), self._carry_on(call))
+                raise
+            self._put_back(call)
             return
         if self._gate is not None:
             await self._gate(call)
         self.in_flight -= 1
         self._end(call)
+
+    def _put_back(self, call: Call) -> None:
+        """Make a call again, or begin with it anew, in front of those that have not been tried: with an order, these
+        wait for its result anyway."""
+        self._waiting.appendleft(call)
+        if self._door is not None:
+            self._door.expect()
+        self.in_flight -= 1
+
+    def _cut_off(self, worker: "asyncio.Task[Any]", call: Call) -> None:
+        """A worker is cancelled before its call begins, as by a timer that the function of an earlier call has left
+        behind: let a new worker make it."""
+        if not self._cancelled:
+            self._put_back(call)
+            self._replace(worker, self._work())
 
     def _keys(self) -> list[str]:
         """The keys of the call that the present task makes."""

@@ -13,10 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluvial.dsl import Pipeline, Retry
+from fluvial.dsl import Limit, Pipeline, Retry
 from fluvial.dsl.errors import MessageError
-from fluvial.runtime.kernel.calls.async_calls import CallPool, Deadlines
+from fluvial.runtime.kernel.calls.admission import Admission
+from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.call import Call
+from fluvial.runtime.kernel.calls.deadlines import Deadlines
+from fluvial.runtime.kernel.calls.door import Door
 from fluvial.runtime.kernel.calls.ordered_queues import share_of
 from fluvial.runtime.testing.completion_order import CompletionGate
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
@@ -29,7 +32,9 @@ CALLS = st.lists(st.tuples(st.sampled_from([b"a", b"b", None]), st.integers(0, 5
 
 def pool(fn: Fn, deliver: Callable[[Call], None], gate: Any = None, **options: Any) -> CallPool:
     operator: Any = Pipeline("p").stream("in", value=int).async_flat_map(fn, id="call", **options).operator
-    return CallPool(operator, operator.call, deliver, gate=gate)
+    call = operator.call
+    door = None if call.limit is None else Door(Admission(call.limit))
+    return CallPool(operator, call, deliver, gate=gate, door=door)
 
 
 def run(work: Coroutine[Any, Any, Any]) -> None:
@@ -246,6 +251,26 @@ def test_a_function_that_cancels_its_task_and_returns_leaves_nothing_to_the_next
         return [value]
 
     assert [call.results for call in ended(cancelled_too_late, 1, 2, max_in_flight=1)] == [[1], [2]]
+
+
+@pytest.mark.parametrize("waits_for", ["another attempt", "its door"])
+def test_a_timer_that_a_function_leaves_behind_to_cancel_its_task_loses_no_call(waits_for: str) -> None:
+    limit = Limit("service", calls=1, per=timedelta(seconds=10)) if waits_for == "its door" else None
+    left: list[asyncio.Task[Any]] = []
+
+    async def forgetful(value: int) -> list[int]:
+        task = asyncio.current_task()
+        assert task is not None
+        if not left:
+            left.append(task)
+            asyncio.get_running_loop().call_later(1, task.cancel)
+            if limit is None:
+                raise OSError
+        return [value]
+
+    calls = ended(forgetful, 1, 2, max_in_flight=1, limit=limit, retry=Retry(delay=timedelta(seconds=5), on=(OSError,)))
+    assert [(call.results, call.error) for call in calls] == [([1], None), ([2], None)]
+    assert left[0].cancelling() == 1
 
 
 @pytest.mark.parametrize("on", [Exception, CancelledError, asyncio.CancelledError, BaseException])
