@@ -24,6 +24,8 @@ writes several times as often. No container counts as silent in that time."""
 _WORTH = 0.02
 """A part that is smaller than this share of a limit, or of what is left of a budget, is not moved from one container to
 another."""
+_MOST_EXPIRED = 1_000
+"""How many of the holders that have expired are known, the last ones. A process that stood still may write as one."""
 _LONGEST_TURN = 60.0
 """Seconds, at most, for which one container is the first to have what it needs. Then it is the turn of another."""
 _HALVINGS = 60
@@ -103,7 +105,7 @@ class LimitLedger:
         self.spent: Mapping[str, float] = {}
         """What all containers have used of each amount since the begin of the run, as of the last grant."""
         self._holders: dict[str, _Holder] = {}
-        self._expired: set[str] = set()
+        self._expired: dict[str, None] = {}
         self._ghosts: dict[str, dict[int, float]] = {amount: {} for amount in amounts}
         self._granted_ghosts = self._ghosts
         self._last: LimitGrant | None = None
@@ -147,7 +149,10 @@ class LimitLedger:
         self.term, self.leader, self._last = grant.term, grant.leader, grant
         for holder in grant.expired:
             self._holders.pop(holder, None)
-            self._expired.add(holder)
+            self._expired[holder] = None
+        # A report of one that is forgotten would count once more, of a budget for good: less is used then, never more.
+        while len(self._expired) > _MOST_EXPIRED:
+            del self._expired[next(iter(self._expired))]
         for holder, granted in grant.more.items():
             for amount in granted.keys() & self._amounts.keys():  # another version of the pipeline may have others
                 more, known = granted[amount], self._holders.setdefault(holder, _Holder(-1, heard_at=now))

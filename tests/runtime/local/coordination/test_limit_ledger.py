@@ -131,6 +131,15 @@ def test_who_is_dead_is_found_though_all_reads_are_late() -> None:
     assert (found[0], found[-1]) == ((), ("a",))
 
 
+def test_those_that_have_expired_are_known_for_long_and_not_for_ever() -> None:
+    ledger = _ledger()
+    for term in range(1, 3_001):
+        ledger.follow(LimitGrant("run", term, "leader", expired=(f"{term}",)), term)
+    for holder in ("1", "2500", "3000"):
+        ledger.hear(_report(1, 1, 0, 0, holder), 3_001.0)
+    assert [*ledger.grant(3_001.0).heard] == ["1"]
+
+
 def test_amounts_that_only_others_know_are_passed_over() -> None:
     ledger = _ledger()  # others have a later version of the pipeline
     grant = LimitGrant(
