@@ -351,7 +351,7 @@ class Container:
         while any(task.view.busy for task in self._tasks):
             moved = [task.drain() for task in self._tasks]
             if not self._stop():
-                self._stall.check(self._tasks, self._ends, moved=any(moved))
+                self._stall.check(self._tasks, self._ends, moved=any(moved), ending=True)
             elif self._clock() > (until := until or self._clock() + patience):
                 _log.warning("calls that were in flight for %g s after the request to stop are abandoned", patience)
                 self.commit_ready()

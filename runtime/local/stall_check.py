@@ -34,12 +34,13 @@ class StallCheck:
         self._moved_at = clock()
         self._in_flight: list[int] = []
 
-    def check(self, tasks: Sequence[LocalTask], ends: _Ends | None, *, moved: bool) -> None:
+    def check(self, tasks: Sequence[LocalTask], ends: _Ends | None, *, moved: bool, ending: bool = False) -> None:
         """Raise NoProgressError if the container has had work for too long and has made no progress. It has `moved`
-        since the last call, or not."""
+        since the last call, or not. One that is `ending` waits for what is in flight alone."""
         now = self._clock()
         moved = moved or self._have_landed(tasks)
-        stuck = {} if moved else {task.name: waits for task in tasks if (waits := self._waits_for(task, ends))}
+        working = [] if moved else [task for task in tasks if task.view.busy or not ending]
+        stuck = {task.name: waits for task in working if (waits := self._waits_for(task, ends))}
         if not stuck:
             self._moved_at = now
         elif now - self._moved_at > self._seconds:

@@ -19,6 +19,7 @@ from fluvial.dsl import (
     Limit,
     Message,
     Pipeline,
+    Retry,
     StreamTask,
     TaskCoordinator,
     Timer,
@@ -163,6 +164,7 @@ def test_what_tasks_share_goes_to_each_of_them_in_turn(stack: ExitStack) -> None
         while "b" not in began:
             run.container.turn()
             await asyncio.sleep(0.001)
+        stack.close()  # in the loop of its calls
 
     asyncio.run(main())
     assert began.index("b") < 20
@@ -480,6 +482,42 @@ def test_a_call_that_never_ends_does_not_keep_a_run_that_stream_tasks_have_ended
 
     asyncio.run(main())
     assert ("in flight for 3 s after the request to stop are abandoned" in caplog.text) == stopped
+
+
+def test_a_call_that_waits_for_a_limit_as_stream_tasks_have_ended_the_run_is_no_stall(stack: ExitStack) -> None:
+    """Nor is what waits in a task that processes nothing any more."""
+    asked, looks, tries = list[bool](), list[bool](), list[str]()
+
+    def stop() -> bool:
+        looks.append(bool(asked))
+        return looks[-1]
+
+    async def failing(word: str) -> list[str]:
+        tries.append(word)
+        raise OSError
+
+    async def main() -> None:
+        pipeline, limit = Pipeline("p"), Limit("service", calls=1, per=timedelta(hours=9))
+        words, retry = pipeline.stream("in", value=str), Retry(delay=timedelta(0))
+        words.async_flat_map(failing, id="call", limit=limit, retry=retry, order="none").send_to("out", value=str)
+        pipeline.task(Leaving, pipeline.stream("ends", value=str), id="x").send_to("ended", value=str)
+        write(system := MemorySystem(), {"in": [WORDS[:1]], "ends": [[]]})
+        run = local_run(pipeline, system, stack, stop=stop, stall_timeout=timedelta(seconds=100))
+        running = asyncio.create_task(run.container.run())
+        await until(lambda: bool(tries))
+        write(system, {"ends": [WORDS]})
+        await until(lambda: run.container.shut_down)
+        for now in (90, 200):
+            run.clock.now = now
+            looks.clear()
+            await until(lambda: len(looks) > 3 or running.done())
+        asked.append(True)
+        await until(lambda: looks.count(True) > 1 or running.done())
+        run.clock.now = 300
+        await running
+
+    asyncio.run(main())
+    assert tries == ["a"]
 
 
 class Summing(StreamTask[Any, str, str]):
