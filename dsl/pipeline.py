@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from . import operators as ops
 from .added_task import StateOf, add_task
@@ -16,7 +16,7 @@ from .limit import Limit
 from .operators.calls import MOST_IN_FLIGHT, TIMEOUT
 from .operators.graph import OperatorGraph
 from .origin import here
-from .remote_table import Batch, Cache, CallLimits, RemoteTable, checked_remote
+from .remote_table import Batch, Cache, CallLimits, RemoteTable, TableOptions, checked_remote
 from .resource import Resource
 from .serde import Serde, checked_key, checked_value
 from .side_output import TaskStream
@@ -192,15 +192,9 @@ class Pipeline:
         *,
         read: Callable[[K], Awaitable[V | None]],
         write: Callable[[K, V | None], Awaitable[Any]] | None = ...,
-        max_in_flight: int = ...,
-        timeout: timedelta = ...,
-        retry: Retry = ...,
-        reads_per_second: float | None = ...,
-        writes_per_second: float | None = ...,
-        limit: Limit | None = ...,
-        cache: Cache | None = ...,
         batch: None = None,
         resource: None = None,
+        **options: Unpack[TableOptions],
     ) -> RemoteTable[K, V]: ...
     @overload
     def remote_table(
@@ -209,15 +203,9 @@ class Pipeline:
         *,
         read: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]],
         write: Callable[[Mapping[K, V | None]], Awaitable[Any]] | None = ...,
-        max_in_flight: int = ...,
-        timeout: timedelta = ...,
-        retry: Retry = ...,
-        reads_per_second: float | None = ...,
-        writes_per_second: float | None = ...,
-        limit: Limit | None = ...,
-        cache: Cache | None = ...,
         batch: Batch,
         resource: None = None,
+        **options: Unpack[TableOptions],
     ) -> RemoteTable[K, V]: ...
     @overload
     def remote_table(
@@ -226,15 +214,9 @@ class Pipeline:
         *,
         read: Callable[[K, R], Awaitable[V | None]],
         write: Callable[[K, V | None, R], Awaitable[Any]] | None = ...,
-        max_in_flight: int = ...,
-        timeout: timedelta = ...,
-        retry: Retry = ...,
-        reads_per_second: float | None = ...,
-        writes_per_second: float | None = ...,
-        limit: Limit | None = ...,
-        cache: Cache | None = ...,
         batch: None = None,
         resource: Resource[R],
+        **options: Unpack[TableOptions],
     ) -> RemoteTable[K, V]: ...
     @overload
     def remote_table(
@@ -243,15 +225,9 @@ class Pipeline:
         *,
         read: Callable[[Sequence[K], R], Awaitable[Mapping[K, V]]],
         write: Callable[[Mapping[K, V | None], R], Awaitable[Any]] | None = ...,
-        max_in_flight: int = ...,
-        timeout: timedelta = ...,
-        retry: Retry = ...,
-        reads_per_second: float | None = ...,
-        writes_per_second: float | None = ...,
-        limit: Limit | None = ...,
-        cache: Cache | None = ...,
         batch: Batch,
         resource: Resource[R],
+        **options: Unpack[TableOptions],
     ) -> RemoteTable[K, V]: ...
     def remote_table(
         self,

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 
 from .error_policy import Retry
 from .errors import PipelineError
@@ -89,6 +89,18 @@ class RemoteTable(Generic[K, R]):
 
     def __repr__(self) -> str:
         return f"RemoteTable({self.name!r})"
+
+
+class TableOptions(TypedDict, total=False):
+    """The arguments of `Pipeline.remote_table` that mean the same for each kind of functions."""
+
+    max_in_flight: int
+    timeout: timedelta
+    retry: Retry
+    reads_per_second: float | None
+    writes_per_second: float | None
+    limit: Limit | None
+    cache: Cache | None
 
 
 @dataclass(frozen=True, slots=True)
