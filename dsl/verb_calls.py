@@ -30,6 +30,13 @@ _ELSEWHERE = {
 """What verbs are called in Kafka Streams, Flink and Spark, in lower case and without `_`, and what they are here."""
 
 
+_INSTEAD = {
+    ("remote_table", "journal"): "leave it out: rows that were read may change, and for what is written a service "
+    "needs a key, which fluvial.runtime.call_key() gives in the function",
+}
+"""What to do in place of options that other verbs have."""
+
+
 def no_such_verb(owner: object, name: str, known: Iterable[str], remedy: str) -> AttributeError:
     """The error of a name that an object does not have. `known` are those that may be meant; `remedy` is what to do
     where none of them is like it."""
@@ -107,7 +114,8 @@ def wrong_call(verb: Callable[..., Any], args: Sequence[Any], options: Mapping[s
     missing = [name for name in least if name not in (*options, *positional[: len(args)])]
     if unknown:
         meant = get_close_matches(unknown[0], parameters, 1)
-        wrong, remedy = f"has no {unknown[0]}=", f"write {meant[0]}=" if meant else f"leave out {unknown[0]}="
+        remedy = f"write {meant[0]}=" if meant else f"leave out {unknown[0]}="
+        wrong, remedy = f"has no {unknown[0]}=", _INSTEAD.get((verb.__name__, unknown[0]), remedy)
     elif len(args) > len(positional):
         wrong, remedy = (
             f"got {plural(len(args), 'argument')} by position",

@@ -1,4 +1,4 @@
-"""Conformance cases about remote tables: caches and batches. Samza's `get_all` is several lookups at once here."""
+"""Conformance cases about remote tables: caches, batches, keys. Samza's `get_all` is several lookups at once here."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from engines.conformance import Conformance, Gap, check, events, on_targets
 from fluvial.dsl import Batch, Cache, MessageError, Pipeline, PipelineError, Retry
+from fluvial.runtime import call_key, call_keys
 from fluvial.runtime.kernel.operators.remote_tables import RemoteTableClient
 from fluvial.runtime.testing import PipelineDriver
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
+from oracle.dispatcher import OracleFailure
 
 
 class Table:
@@ -193,3 +196,43 @@ def test_t06_two_who_ask_for_one_key_in_a_batch_are_both_answered() -> None:
 
     done(work)
     assert kept.calls == [["a"]]
+
+
+async def key_of(_: str) -> str:
+    await asyncio.sleep(0)
+    return call_key()
+
+
+async def key_of_each(rows: Sequence[str]) -> Mapping[str, str]:
+    await asyncio.sleep(0)
+    return dict(zip(rows, call_keys(), strict=True))
+
+
+def keys_of_reads(**options: Any) -> Pipeline:
+    pipeline = Pipeline("keys")
+    table = pipeline.remote_table("table", **options)
+    words = pipeline.stream("in", key=str, value=str)
+    words.join(table, lambda word, row: f"{word} {row}", id="row").send_to("out", value=str)
+    return pipeline
+
+
+WORDS = {"in": [events(("a", 0), ("b", 1)), events(("c", 2))]}
+KEYS = {
+    "out": [
+        b"a 8dfa87da98ea1cf5db2ab4b78cb3044b",
+        b"b 7e9484ed7c360cf6c8858ae7074dc58e",
+        b"c 5bf418d3519fa5cf7174cabbb8835f83",
+    ]
+}
+GAP = {"oracle": Gap(OracleFailure, "it makes calls without an engine, which has the keys")}
+BATCH = Batch(size=2, delay=timedelta(milliseconds=1))
+CASES = [
+    Conformance("keys-of-reads", lambda: keys_of_reads(read=key_of), WORDS, KEYS, GAP),
+    Conformance("keys-of-reads-in-batches", lambda: keys_of_reads(read=key_of_each, batch=BATCH), WORDS, KEYS, GAP),
+]
+USUAL = ("keys-of-reads-in-batches",)
+
+
+@pytest.mark.parametrize(("case", "target"), on_targets(CASES, USUAL))
+def test_functions_have_the_keys_of_their_calls(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
+    check(case, target, request)

@@ -64,6 +64,11 @@ def test_a_function_that_takes_other_arguments_is_refused(words: dict[str, Any])
     error_of(lambda: remote(**words), PipelineError)
 
 
+def test_a_journal_is_refused_with_what_to_do_instead() -> None:
+    raised = error_of(lambda: remote(journal=True), PipelineError)
+    assert_explains(raised, "remote_table has no journal=", None, "remote_table(name, read=...)", "call_key()")
+
+
 def test_a_table_that_cannot_be_written_takes_no_messages() -> None:
     pipeline = Pipeline("p")
     users = pipeline.remote_table("users", read=fetch)

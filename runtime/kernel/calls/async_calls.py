@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, Protocol, cast
 
 from ....dsl.error_policy import Retry
@@ -19,7 +20,7 @@ from ....dsl.operators import AsyncCall
 from ...process.interruptions import INTERRUPTIONS
 from .call import Call
 from .call_journal import CallJournal, queues_for
-from .call_keys import keys_of, offer_keys, unnamed
+from .call_keys import KeysOfCall, keys_of, offer_call, unnamed
 from .cancellation import AbandonedCalls, as_error, is_retried, too_late
 from .deadlines import Deadlines
 from .door import Door
@@ -83,7 +84,7 @@ class CallPool:
         self._abandoned = AbandonedCalls(call.max_in_flight, caller.label, caller.origin)
         self._origin: Callable[[InFlightMessage], str] = unnamed
         self._clean = copy_context()
-        self._clean.run(offer_keys, self._keys)
+        self._clean.run(offer_call, self._keys)
         self._cancelled = False
         self.in_flight = 0
 
@@ -258,13 +259,13 @@ class CallPool:
             self._put_back(call)
             self._replace(worker, self._work())
 
-    def _keys(self) -> list[str]:
-        """The keys of the call that the present task makes."""
+    def _keys(self) -> KeysOfCall:
+        """What gives the keys of the call that the present task makes."""
         try:
             worker = asyncio.current_task()
         except RuntimeError:  # a thread without a loop
             worker = None
-        return keys_of(self._deadlines.made_by(worker), self._origin)
+        return partial(keys_of, self._deadlines.made_by(worker), self._origin)
 
     def _pause(self, call: Call) -> float | None:
         """The seconds until a call that has failed is made again; None where a function of the rules fails, whose error

@@ -12,14 +12,16 @@ from .in_flight import InFlightMessage
 from .message_origin import origin_of
 
 KeysOfCall = Callable[[], Sequence[str]]
-"""Returns the keys of the call that this code runs in, one for each of its messages."""
+"""Returns the keys of a call, one for each of its messages."""
 
-_KEYS: ContextVar[KeysOfCall] = ContextVar("fluvial_call_keys")
+_CALL: ContextVar[Callable[[], KeysOfCall]] = ContextVar("fluvial_call")
+"""Returns what gives the keys of the call that this code runs in."""
 
 
 def call_key() -> str:
-    """A key for the call of an `async_flat_map` in whose function this is called, or of an `AsyncStreamTask`: 32
-    hexadecimal digits, for services that do once what they are asked twice under one key (an `Idempotency-Key`).
+    """A key for the call of an `async_flat_map` in whose function this is called, of a function of a remote table, or
+    of an `AsyncStreamTask`: 32 hexadecimal digits, for services that do once what they are asked twice under one key
+    (an `Idempotency-Key`).
 
     Attempts of one call have the same key, and so has the call when it is made again after a crash, on either engine
     and at any elasticity. No two calls have the same. It comes from the names of the pipeline and the operator, and the
@@ -45,8 +47,8 @@ def call_key() -> str:
 
 
 def call_keys() -> list[str]:
-    """The keys of the messages of a call with `batch=`, in the order of its values: see `call_key`. Without `batch=` it
-    is a list with one key.
+    """The keys of the messages of a call with `batch=`, in the order of its values, or of the rows of a remote table:
+    see `call_key`. Without `batch=` it is a list with one key.
 
     >>> async def charge(orders: list[str]) -> list[list[str]]:
     ...     return [[key] for key in call_keys()]
@@ -58,33 +60,24 @@ def call_keys() -> list[str]:
     ...     driver.end().written
     {'keys': 1}
     """
-    keys = _KEYS.get(None)
-    if keys is None:
-        raise _outside()
-    return [*keys()]
+    return [*present_keys()()]
+
+
+def offer_call(at_hand: Callable[[], KeysOfCall]) -> None:
+    """Let `call_keys` return the keys of the call that is at hand when it is called, in the present context and in
+    those that are copied from it."""
+    _CALL.set(at_hand)
 
 
 def offer_keys(keys: KeysOfCall) -> None:
     """Let `call_keys` return these in the present context, and in those that are copied from it."""
-    _KEYS.set(keys)
+    _CALL.set(lambda: keys)
 
 
 def present_keys() -> KeysOfCall:
     """The keys of the call that this code runs in, for tasks that it starts: these ask for them later, if at all."""
-    keys = _KEYS.get(None)
-    if keys is None:
-        return _no_keys
-    try:
-        present = [*keys()]
-    except UsageError as error:
-        unnamed_call = error
-    else:
-        return lambda: present
-
-    def refused() -> Sequence[str]:
-        raise unnamed_call
-
-    return refused
+    at_hand = _CALL.get(None)
+    return _no_keys if at_hand is None else at_hand()
 
 
 def _no_keys() -> Sequence[str]:
@@ -100,7 +93,7 @@ def keys_of(call: Call | None, origin: Callable[[InFlightMessage], str]) -> list
 
 
 def _outside() -> UsageError:
-    wrong = "call_key() outside of the call of an async_flat_map"
+    wrong = "call_key() outside of the call of an async_flat_map, and of a function of a remote table"
     remedy = "call it in that function itself, before it starts tasks or threads, and pass the key on"
     return UsageError(explain(wrong, "code that runs in a call", remedy))
 

@@ -84,14 +84,32 @@ def attach_pool(
     given: dict[str, Any] = {}
     if (results := environment.options.journals.get(operator.id)) is not None:
         given["journal"] = _journal(environment, operator, results)
-    if call.table is not None:
-        if call.limit is not None:
-            given["door"] = TableDoor(environment.program.admission(call.limit))
-        # Each attempt has its own timeout. To wait for a limit or a rate, for a batch, or for the row that is written
-        # before must cost the message none.
-        call = replace(call, timeout=_FOREVER)
-    elif (door := _door(environment, operator, call)) is not None:
+    if (door := _door(environment, operator, call)) is not None:
         given["door"] = door
+    return _attached(environment, operator, call, after, given)
+
+
+def attach_table_pool(
+    environment: StageEnvironment, operator: Operator, call: ops.AsyncCall, after: Callable[..., None], name: str
+) -> dict[str, Any]:
+    """Make the pool of an operator whose calls go to a remote table, as `attach_pool` does; `name` is that of the
+    operator in the keys of calls."""
+    # Each attempt has its own timeout. To wait for a limit or a rate, for a batch, or for the row that is written
+    # before must cost the message none.
+    call = replace(call, timeout=_FOREVER)
+    given = {} if call.limit is None else {"door": TableDoor(environment.program.admission(call.limit))}
+    attached = _attached(environment, operator, call, after, given)
+    environment.pools[operator.id].give_names(call_origins(environment, name))
+    return attached
+
+
+def _attached(
+    environment: StageEnvironment,
+    operator: Operator,
+    call: ops.AsyncCall,
+    after: Callable[..., None],
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
     pool = environment.pools[operator.id] = environment.options.make_pool(operator, call, after, **given)
     return {"submit": pool.submit}
 
@@ -99,7 +117,7 @@ def attach_pool(
 def _door(environment: StageEnvironment, operator: Operator, call: ops.AsyncCall) -> Door | None:
     """The door of the calls of an operator; None if they wait for nothing."""
     own = operator.async_call
-    if own is not None and own.table is None and isinstance(own.fn, PooledFunction):
+    if own is not None and isinstance(own.fn, PooledFunction):
         return environment.program.door(call, own.fn)
     free = call.limit is None and call.breaker is None and call.concurrency is None
     return None if free else environment.program.door(call)

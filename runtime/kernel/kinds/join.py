@@ -18,7 +18,7 @@ from ..operators.remote_tables import joined
 from ..operators.tables import TableContext, TableOperator, joined_row
 from ..stateful_operator import StatefulOperator
 from ..time.operator_watermarks import reached_by
-from .async_call import after_call, attach_pool, write_call_with_key
+from .async_call import after_call, attach_table_pool, write_call_with_key
 from .binding import bind_function, bind_key, count_in, schedule_of, serde_of, table_of
 from .row import KernelKind, always, if_followed
 from .writing import after_firing, count_one, write_stateful
@@ -90,7 +90,7 @@ def _attach_lookups(
 ) -> dict[str, Any]:
     """Make the pool for calls that read rows of a remote table and join them."""
     look_up = joined(environment.program.remote(operator.table), operator.joined, operator.how)
-    return attach_pool(environment, operator, replace(operator.call, fn=look_up), after)
+    return attach_table_pool(environment, operator, replace(operator.call, fn=look_up), after, operator.id)
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {

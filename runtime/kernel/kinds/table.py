@@ -13,7 +13,7 @@ from ..code.source_text import CodePath, Variables
 from ..environment import StageEnvironment
 from ..operators.remote_tables import put
 from ..operators.tables import TableContext, TableOperator
-from .async_call import after_call, attach_pool, write_call_with_key
+from .async_call import after_call, attach_table_pool, write_call_with_key
 from .binding import bind_key, count_in, table_of
 from .row import KernelKind, if_followed
 from .writing import after_firing, encoded, write_add
@@ -58,7 +58,9 @@ def _attach_writes(
 ) -> dict[str, Any]:
     """Make the pool for calls that write rows of a remote table."""
     write = put(environment.program.remote(operator.table))
-    return attach_pool(environment, operator, replace(operator.call, fn=write), after)
+    # By the table: it has no id of its own, but for a number that changes with what the pipeline has before it.
+    name = f"send_to {operator.table.name}"
+    return attach_table_pool(environment, operator, replace(operator.call, fn=write), after, name)
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {

@@ -6,13 +6,15 @@ So a retry repeats a batch, and the rate limit counts it again.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ....dsl.error_policy import Retry
 from ....dsl.remote_table import Batch, Cache, RemoteTable
 from ..calls.admission import Admission, Ticket
+from ..calls.call_keys import KeysOfCall, offer_keys, present_keys
 from ..calls.cancellation import AbandonedCalls, Expired, call_with_timeout, is_retried, too_late
 from ..calls.retry_pauses import pause_seconds
 from ..value_copies import own_copy
@@ -99,15 +101,18 @@ class RemoteCalls:
         self._timeout = timeout
         self._abandoned = AbandonedCalls(MOST_ABANDONED, what, None)
 
-    async def make(self, fn: Callable[..., Awaitable[Any]], *arguments: Any, keys: int = 1) -> Any:
-        """The result of the function, after retries."""
+    async def make(
+        self, fn: Callable[..., Awaitable[Any]], *arguments: Any, names: KeysOfCall, keys: int = 1
+    ) -> Any:
+        """The result of the function, after retries. `names` gives the keys of the call, and `keys` is the number of
+        rows."""
         repeat = 0
         while True:
             repeat += 1
             await self._rate.take(keys)
             ticket = None if self._admission is None else await self._admission.enter(_asked(arguments))
             try:
-                result = await self._attempt(fn, arguments, ticket)
+                result = await self._attempt(_named(fn, arguments, names), arguments, ticket)
             except Exception as error:
                 if repeat >= self._retry.attempts or not is_retried(error, self._retry):
                     if isinstance(error, Expired):
@@ -120,11 +125,11 @@ class RemoteCalls:
             await asyncio.sleep(pause)
 
     async def _attempt(
-        self, fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], ticket: Ticket | None
+        self, call: Coroutine[Any, Any, Any], arguments: tuple[Any, ...], ticket: Ticket | None
     ) -> Any:
         """The result of one attempt."""
         try:
-            return await call_with_timeout(_awaited(fn, arguments), self._timeout, self._abandoned)
+            return await call_with_timeout(call, self._timeout, self._abandoned)
         except BaseException:
             self._leave(ticket, arguments, None, failed=True)
             raise
@@ -139,15 +144,18 @@ def _asked(arguments: tuple[Any, ...]) -> Any:
     return arguments[0] if len(arguments) == 1 else {arguments[0]: arguments[1]}
 
 
-async def _awaited(fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> Any:
+async def _named(fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], names: KeysOfCall) -> Any:
+    offer_keys(names)  # in the context of this call alone
     return await fn(*arguments)
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenBatch:
-    """A batch that is not sent yet: rows by key, the answer that its callers wait for, and what sends it in time."""
+    """A batch that is not sent yet: rows by key, what names the call for each, the answer that its callers wait for,
+    and what sends it in time."""
 
     rows: dict[Any, Any]
+    names: dict[Any, KeysOfCall]
     answer: asyncio.Future[Mapping[Any, Any]]
     timer: asyncio.TimerHandle
 
@@ -157,21 +165,23 @@ class KeyBatcher:
     first. Requests for the same key share one answer, of which each gets a copy; of several rows for a key the last is
     written."""
 
-    def __init__(self, batch: Batch, make: Callable[[dict[Any, Any]], Awaitable[Mapping[Any, Any]]]) -> None:
+    def __init__(
+        self, batch: Batch, make: Callable[[dict[Any, Any], KeysOfCall], Awaitable[Mapping[Any, Any]]]
+    ) -> None:
         self._size = batch.size
         self._delay = batch.delay_ms / 1000
         self._make = make
         self._open: _OpenBatch | None = None
         self._running: set[asyncio.Task[None]] = set()
 
-    async def ask(self, key: Any, row: Any = None) -> Any:
-        """The answer for a key; None if there is none."""
+    async def ask(self, key: Any, names: KeysOfCall, row: Any = None) -> Any:
+        """The answer for a key; None if there is none. `names` gives the key of the call of a message."""
         loop = asyncio.get_running_loop()
         if self._open is None or self._open.answer.get_loop() is not loop:
             # Calls of an earlier event loop are discarded.
-            self._open = _OpenBatch({}, loop.create_future(), loop.call_later(self._delay, self._send_open))
+            self._open = _OpenBatch({}, {}, loop.create_future(), loop.call_later(self._delay, self._send_open))
         batch = self._open
-        batch.rows[key] = row
+        batch.rows[key], batch.names[key] = row, names
         if len(batch.rows) >= self._size:
             self._send(batch)
         # A caller that is cancelled must not cancel the batch, which serves others.
@@ -198,11 +208,15 @@ class KeyBatcher:
 
     async def _call(self, batch: _OpenBatch) -> None:
         try:
-            rows = await self._make(batch.rows)
+            rows = await self._make(batch.rows, partial(_name_of_each, batch.names.values()))
         except Exception as error:
             batch.answer.set_exception(error)
         else:
             batch.answer.set_result(rows)
+
+
+def _name_of_each(names: Iterable[KeysOfCall]) -> list[str]:
+    return [name for one in names for name in one()]
 
 
 class RemoteTableClient:
@@ -225,8 +239,9 @@ class RemoteTableClient:
         """The row of a key; None if there is none."""
         row = self._cache.get(key)
         if row is _MISSING:
-            written = self._written
-            row = await (self._read_one(key) if self._read_batches is None else self._read_batches.ask(key))
+            written, names = self._written, present_keys()
+            batches = self._read_batches
+            row = await (self._read_one(key, names) if batches is None else batches.ask(key, names))
             # A row that was written meanwhile may be newer.
             if written == self._written and not self._last:
                 self._cache.put(key, row)
@@ -236,12 +251,12 @@ class RemoteTableClient:
         """Write the row of a key; None deletes it. Rows of one key are written one after the other, in the order of the
         calls. The cache is updated once the table has the row."""
         loop = asyncio.get_running_loop()
-        before, done = self._last.get(key), loop.create_future()
+        before, done, names = self._last.get(key), loop.create_future(), present_keys()
         self._last[key] = done
         try:
             if before is not None and before.get_loop() is loop:
                 await asyncio.shield(before)
-            await self._write(key, row)
+            await self._write(key, row, names)
             self._cache.put(key, row)
         finally:
             self._written += 1
@@ -255,22 +270,22 @@ class RemoteTableClient:
             if batches is not None:
                 batches.cancel()
 
-    async def _write(self, key: Any, row: Any) -> None:
+    async def _write(self, key: Any, row: Any, names: KeysOfCall) -> None:
         if self._write_batches is None:
             assert self._table.write is not None
-            await self._writes.make(self._table.write, key, row)
+            await self._writes.make(self._table.write, key, row, names=names)
         else:
-            await self._write_batches.ask(key, row)
+            await self._write_batches.ask(key, names, row)
 
-    async def _read_one(self, key: Any) -> Any:
-        return await self._reads.make(self._table.read, key)
+    async def _read_one(self, key: Any, names: KeysOfCall) -> Any:
+        return await self._reads.make(self._table.read, key, names=names)
 
-    async def _read_many(self, keys: dict[Any, Any]) -> Mapping[Any, Any]:
-        return _mapping(await self._reads.make(self._table.read, list(keys), keys=len(keys)))
+    async def _read_many(self, keys: dict[Any, Any], names: KeysOfCall) -> Mapping[Any, Any]:
+        return _mapping(await self._reads.make(self._table.read, list(keys), names=names, keys=len(keys)))
 
-    async def _write_many(self, keys: dict[Any, Any]) -> Mapping[Any, Any]:
+    async def _write_many(self, rows: dict[Any, Any], names: KeysOfCall) -> Mapping[Any, Any]:
         assert self._table.write is not None
-        await self._writes.make(self._table.write, keys, keys=len(keys))
+        await self._writes.make(self._table.write, rows, names=names, keys=len(rows))
         return {}
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -64,6 +64,24 @@ class Service:
         self.done[pane.key, pane.window.start].add(call_key())
         return [pane.key]
 
+    async def no_row(self, _: str) -> str | None:
+        return None
+
+    async def keep(self, _: str, row: str | None) -> None:
+        key = call_key()
+        await asyncio.sleep(len(row or "") % 3)
+        assert call_key() == key
+        self.done[row].add(key)
+
+    async def no_rows(self, _: Sequence[str]) -> Mapping[str, str]:
+        return {}
+
+    async def keep_each(self, rows: Mapping[str, str | None]) -> None:
+        keys = call_keys()
+        await asyncio.sleep(1)
+        for row, key in zip(rows.values(), keys, strict=True):
+            self.done[row].add(key)
+
     def is_exact(self) -> bool:
         """Whether each thing that was done has one key, and no two have the same."""
         keys = [key for keys in self.done.values() for key in keys]
@@ -99,8 +117,23 @@ def batched(service: Service) -> Pipeline:
     return pipeline
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(STEPS, st.sampled_from([alone, several, batched]), st.integers(1, 2))
+def written(service: Service) -> Pipeline:
+    pipeline = Pipeline("p")
+    rows = pipeline.remote_table("rows", read=service.no_row, write=service.keep, max_in_flight=3)
+    pipeline.stream("in", key=str, value=str).send_to(rows)
+    return pipeline
+
+
+def written_in_batches(service: Service) -> Pipeline:
+    pipeline = Pipeline("p")
+    batch = Batch(size=3, delay=SECOND)
+    rows = pipeline.remote_table("rows", read=service.no_rows, write=service.keep_each, batch=batch)
+    pipeline.stream("in", key=str, value=str).send_to(rows)
+    return pipeline
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(STEPS, st.sampled_from([alone, several, batched, written, written_in_batches]), st.integers(1, 2))
 def test_a_call_has_one_key_whenever_it_is_made(
     steps: list[Any], build: Callable[[Service], Pipeline], partitions: int
 ) -> None:
@@ -260,15 +293,73 @@ def test_a_batch_has_no_single_key() -> None:
             driver.send("in", "b")
 
 
-def test_what_reads_a_remote_table_has_no_key() -> None:
+def looked_up(**options: Any) -> Pipeline:
+    pipeline = Pipeline("p")
+    table = pipeline.remote_table("table", retry=Retry(attempts=2, delay=ms), **options)
+    pipeline.stream("in", key=str, value=str).join(table, lambda _, row: row, id="row").send_to("out", value=str)
+    return pipeline
+
+
+def test_what_reads_a_row_has_the_key_of_its_message_in_each_attempt() -> None:
+    keys: list[str] = []
+
     async def read(_: str) -> str:
+        keys.append(call_key())
+        await asyncio.sleep(0)
+        if len(keys) == 1:
+            raise OSError
+        return await asyncio.ensure_future(later())
+
+    async def later() -> str:
         return call_key()
 
+    with PipelineDriver(looked_up(read=read)) as driver:
+        for value in ("x", "y"):
+            driver.send("in", value, key="tea")
+            driver.advance(SECOND)
+        assert [message.value for message in driver.read("out")] == keys[1:]
+    assert (keys[0] == keys[1], len({*keys})) == (True, 2)
+
+
+def test_a_batch_of_rows_has_a_key_for_each_also_where_messages_ask_for_one() -> None:
+    batches: list[list[str]] = []
+
+    async def read(keys: Sequence[str]) -> Mapping[str, str]:
+        batches.append(call_keys())
+        return dict(zip(keys, call_keys(), strict=True))
+
+    with PipelineDriver(looked_up(read=read, batch=Batch(size=2, delay=SECOND))) as driver:
+        for key in ("tea", "tea", "milk"):
+            driver.send("in", "x", key=key)
+        driver.advance(SECOND)
+        assert {message.value for message in driver.read("out")} == {*batches[0]}
+    assert [len({*keys}) for keys in batches] == [2]
+
+
+def test_what_is_written_has_the_key_of_its_table_wherever_it_stands_in_the_pipeline() -> None:
+    keys: list[str] = []
+
+    async def keep(_: str, __: str | None) -> None:
+        keys.append(call_key())
+
+    for table in ("rows", "rows", "others"):
+        pipeline = Pipeline("p")
+        rows = pipeline.remote_table(table, read=Service().no_row, write=keep)
+        stream = pipeline.stream("in", key=str, value=str)
+        (stream.filter(bool) if keys else stream).send_to(rows)
+        with PipelineDriver(pipeline) as driver:
+            driver.send("in", "x", key="tea")
+            driver.end()
+    assert (keys[0] == keys[1], len({*keys})) == (True, 2)
+
+
+def test_a_row_that_nothing_names_the_same_after_a_crash_has_no_key() -> None:
     pipeline = Pipeline("p")
-    table = pipeline.remote_table("table", read=read, retry=Retry(attempts=1))
-    pipeline.stream("in", key=str, value=str).join(table, lambda _, row: row, id="row").send_to("out", value=str)
-    with PipelineDriver(pipeline) as driver, pytest.raises(MessageError, match="outside of the call"):
-        driver.send("in", "x", key="tea")
+    rows = pipeline.remote_table("rows", read=Service().no_row, write=Service().keep, retry=Retry(attempts=1))
+    pipeline.stream("in", value=str).partition_by(lambda word: word, id="by", key_type=str).send_to(rows)
+    refused = "one of a source that is read by the same stage"
+    with PipelineDriver(pipeline) as driver, pytest.raises(MessageError, match=refused):
+        driver.send("in", "x")
 
 
 def fired(pane: Any, at_end: bool) -> InFlightMessage:
