@@ -8,6 +8,7 @@ from . import operators as ops
 from .added_task import StateOf, add_task
 from .annotations import TypeForm
 from .async_stream_task import AsyncStreamTask
+from .breaker import Breaker
 from .error_policy import ErrorPolicy, Retry, fail
 from .errors import PipelineError
 from .functions import timestamp_of
@@ -241,6 +242,7 @@ class Pipeline:
         reads_per_second: float | None = None,
         writes_per_second: float | None = None,
         limit: Limit | None = None,
+        breaker: Breaker | None = None,
         cache: Cache | None = None,
         batch: Batch | None = None,
         resource: Resource[Any] | None = None,
@@ -256,7 +258,8 @@ class Pipeline:
         `retry` says, three times in all if nothing is said, and then is the failure of its message. In each process, a
         container or a worker of Spark's, no more than `reads_per_second` keys are read, repeats included, and
         `writes_per_second` written; `cache=` keeps rows there too. Calls wait for what `limit=` allows: see `Limit`,
-        whose functions are given the key, the keys of a batch, or the rows that are written by key.
+        whose functions are given the key, the keys of a batch, or the rows that are written by key. Reads and writes
+        alike are left off for a while by `breaker=` when calls fail.
 
         >>> pipeline = Pipeline("named")
         >>> async def fetch(user: str) -> str | None:
@@ -272,7 +275,7 @@ class Pipeline:
 
         Source: Apache Samza's remote tables.
         """
-        limits = CallLimits(max_in_flight, timeout, retry, reads_per_second, writes_per_second, limit)
+        limits = CallLimits(max_in_flight, timeout, retry, reads_per_second, writes_per_second, limit, breaker)
         return checked_remote(operator_id(name, "table name"), read, write, limits, cache, batch, resource)
 
     @overload

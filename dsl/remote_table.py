@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypedDict, TypeVar
 
+from .breaker import Breaker, checked_breaker
 from .error_policy import Retry
 from .errors import PipelineError
 from .functions import asynchronous
@@ -81,6 +82,7 @@ class RemoteTable(Generic[K, R]):
     batch: Batch | None
     resource: Resource[Any] | None = None
     limit: Limit | None = None
+    breaker: Breaker | None = None
 
     @property
     def longest_ms(self) -> int:
@@ -100,6 +102,7 @@ class TableOptions(TypedDict, total=False):
     reads_per_second: float | None
     writes_per_second: float | None
     limit: Limit | None
+    breaker: Breaker | None
     cache: Cache | None
 
 
@@ -113,6 +116,7 @@ class CallLimits:
     reads_per_second: float | None
     writes_per_second: float | None
     limit: Limit | None = None
+    breaker: Breaker | None = None
 
 
 def check_write(table: RemoteTable[Any, Any], *, keyed: bool, key: Any, value: Any) -> Callable[..., Awaitable[Any]]:
@@ -170,4 +174,5 @@ def checked_remote(
         batch,
         resource,
         checked_limit(what, limits.limit),
+        checked_breaker(what, limits.breaker),
     )

@@ -79,6 +79,8 @@ def remote_options(table: RemoteTable[Any, Any]) -> dict[str, str]:
         options["resource"] = table.resource.name
     if table.limit is not None:
         options["limit"] = table.limit.name
+    if table.breaker is not None:
+        options["breaker"] = table.breaker.name
     return options
 
 

@@ -225,6 +225,7 @@ CASES: dict[str, Case] = {
         reads_per_second=3,
         writes_per_second=3.5,
         limit=dsl.Limit("s", calls=1),
+        breaker=dsl.Breaker("b"),
         cache=dsl.Cache(),
         batch=None,
         resource=None,

@@ -194,6 +194,7 @@ def remote_call(table: RemoteTable[Any, Any], fn: Callable[..., Awaitable[Any]])
         table=table,
         resource=table.resource,
         limit=table.limit,
+        breaker=table.breaker,
     )
 
 

@@ -46,6 +46,7 @@ def test_an_answer_may_take_its_attempts_and_the_wait_for_a_batch() -> None:
         (lambda: remote(batch=3), "batch=3", "a Batch", "Batch(size=100)"),
         (lambda: remote(cache=3), "cache=3", "a Cache", "Cache(size=10_000)"),
         (lambda: remote(retry=3), "retry=3", "a Retry", "Retry(attempts=3)"),
+        (lambda: remote(breaker=3), "breaker=3", "a Breaker", "Breaker("),
         (lambda: remote(reads_per_second=0), "reads_per_second", "a number of keys above 0", ""),
         (lambda: remote(max_in_flight=0), "max_in_flight", "", ""),
         (lambda: Batch(size=0), "Batch: size", "", ""),

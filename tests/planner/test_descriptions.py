@@ -6,6 +6,7 @@ import pytest
 
 from fluvial.dsl import (
     Batch,
+    Breaker,
     Cache,
     Limit,
     ListState,
@@ -98,6 +99,7 @@ def test_a_remote_table_is_shown_with_its_limits() -> None:
         batch=Batch(size=5, delay=SECOND),
         writes_per_second=2.5,
         limit=Limit("service", calls=9),
+        breaker=Breaker("other"),
     )
     assert remote_options(table) == {
         "table": "users",
@@ -108,4 +110,5 @@ def test_a_remote_table_is_shown_with_its_limits() -> None:
         "cache": "10 rows",
         "writes_per_second": "2.5",
         "limit": "service",
+        "breaker": "other",
     }

@@ -124,6 +124,10 @@ BEHAVIOUR_TESTS: Rows = {
     "runtime/kernel/calls/call.py": ("tests/runtime/kernel/calls/test_async_calls.py",),
     "runtime/kernel/calls/deadlines.py": ("tests/runtime/kernel/calls/test_async_calls.py",),
     "runtime/kernel/calls/pools.py": ("tests/operators/test_batched_calls.py",),
+    "runtime/kernel/calls/rate_limiter.py": (
+        "tests/runtime/kernel/calls/test_table_door.py",
+        "tests/runtime/kernel/operators/test_remote_tables.py",
+    ),
     "runtime/kernel/compiler/graph_builder.py": (
         "tests/runtime/kernel/code/test_stage_graph.py",
         "tests/runtime/kernel/code/test_program.py",

@@ -144,33 +144,6 @@ class Door:
             self._admission.expected -= calls
 
 
-class TableDoor(Door):
-    """The door of messages that go to a remote table with a limit, which lets all of them begin. The functions of the
-    table wait for the limit themselves, behind its cache and batches; the door only says whether any of them waits."""
-
-    def __init__(self, admission: Admission) -> None:
-        super().__init__(admission)
-        self._looked_at = admission
-
-    @property
-    def room(self) -> int:
-        """How many more calls may be submitted now: as many as the pool takes."""
-        return 1 << 30
-
-    @property
-    def holds(self) -> bool:
-        """Whether calls wait."""
-        return self._looked_at.waiting > 0
-
-    def expect(self) -> None:
-        """A call will come, which may be answered by the cache."""
-
-    async def enter(self, call: Call) -> Exception | None:
-        """Let each call begin."""
-        del call
-        return None
-
-
 class PoolDoor(Door):
     """The door of calls of a plain function. They also wait for a permit of the pool of the function, before their
     timeout begins. Messages are taken for twice as many calls as there are permits, so that a commit waits for few."""

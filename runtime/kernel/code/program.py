@@ -68,7 +68,9 @@ class Program:
         """The client of a remote table. Programs with the same `remotes` share it."""
         if table not in self.remotes:
             self.remotes[table] = RemoteTableClient(
-                with_client(table, self.clients), None if table.limit is None else self.admission(table.limit)
+                with_client(table, self.clients),
+                None if table.limit is None else self.admission(table.limit),
+                None if table.breaker is None else circuit_of(self.clients, table.breaker),
             )
         return self.remotes[table]
 

@@ -13,8 +13,9 @@ from ....dsl.pooled_function import PooledFunction
 from ....dsl.serde import value_serde
 from ..calls.call_journal import CallJournal, KeptResults, call_names
 from ..calls.call_keys import origins
-from ..calls.door import Door, TableDoor
+from ..calls.door import Door
 from ..calls.in_flight import InFlightMessage
+from ..calls.table_door import FunctionDoor, TableDoor
 from ..code.code_writer import CodeWriter
 from ..code.source_text import CodePath, Variables
 from ..environment import StageEnvironment
@@ -90,14 +91,20 @@ def attach_pool(
 
 
 def attach_table_pool(
-    environment: StageEnvironment, operator: Operator, call: ops.AsyncCall, after: Callable[..., None], name: str
+    environment: StageEnvironment,
+    operator: Operator,
+    call: ops.AsyncCall,
+    after: Callable[..., None],
+    name: str,
+    calls: FunctionDoor | None,
 ) -> dict[str, Any]:
     """Make the pool of an operator whose calls go to a remote table, as `attach_pool` does; `name` is that of the
-    operator in the keys of calls."""
+    operator in the keys of calls, and `calls` the door of the table's function."""
     # Each attempt has its own timeout. To wait for a limit or a rate, for a batch, or for the row that is written
     # before must cost the message none.
     call = replace(call, timeout=_FOREVER)
-    given = {} if call.limit is None else {"door": TableDoor(environment.program.admission(call.limit))}
+    waits = call.limit is not None or call.breaker is not None
+    given = {"door": TableDoor(calls)} if waits and calls is not None else {}
     attached = _attached(environment, operator, call, after, given)
     environment.pools[operator.id].give_names(call_origins(environment, name))
     return attached

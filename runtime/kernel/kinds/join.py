@@ -89,8 +89,9 @@ def _attach_lookups(
     environment: StageEnvironment, operator: ops.JoinRemote, after: Callable[..., None]
 ) -> dict[str, Any]:
     """Make the pool for calls that read rows of a remote table and join them."""
-    look_up = joined(environment.program.remote(operator.table), operator.joined, operator.how)
-    return attach_table_pool(environment, operator, replace(operator.call, fn=look_up), after, operator.id)
+    remote = environment.program.remote(operator.table)
+    call = replace(operator.call, fn=joined(remote, operator.joined, operator.how))
+    return attach_table_pool(environment, operator, call, after, operator.id, remote.read_door)
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {

@@ -57,10 +57,11 @@ def _attach_writes(
     environment: StageEnvironment, operator: ops.PutRemote, after: Callable[..., None]
 ) -> dict[str, Any]:
     """Make the pool for calls that write rows of a remote table."""
-    write = put(environment.program.remote(operator.table))
+    remote = environment.program.remote(operator.table)
     # By the table: it has no id of its own, but for a number that changes with what the pipeline has before it.
     name = f"send_to {operator.table.name}"
-    return attach_table_pool(environment, operator, replace(operator.call, fn=write), after, name)
+    call = replace(operator.call, fn=put(remote))
+    return attach_table_pool(environment, operator, call, after, name, remote.write_door)
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {

@@ -1,7 +1,7 @@
-"""Remote tables of a process: cache, batches, retries and a rate limit in front of the user's functions.
+"""Remote tables of a process: cache, batches, retries and a door in front of the user's functions.
 
-A read passes through cache, batch, retry and rate limit, in this order, which is that of Apache Samza's remote tables.
-So a retry repeats a batch, and the rate limit counts it again.
+A read passes through cache, batch, retry and the door, in this order, which is that of Apache Samza's remote tables. So
+a retry repeats a batch, and the rate, the limit and the breaker count it again.
 """
 
 import asyncio
@@ -13,35 +13,20 @@ from typing import Any
 
 from ....dsl.error_policy import Retry
 from ....dsl.remote_table import Batch, Cache, RemoteTable
-from ..calls.admission import Admission, Ticket
+from ..calls.admission import Admission
+from ..calls.call import Call
 from ..calls.call_keys import KeysOfCall, offer_keys, present_keys
 from ..calls.cancellation import AbandonedCalls, Expired, call_with_timeout, is_retried, too_late
+from ..calls.circuit import Circuit
+from ..calls.rate_limiter import RateLimiter
 from ..calls.retry_pauses import pause_seconds
+from ..calls.table_door import FunctionDoor
 from ..value_copies import own_copy
 
 _MISSING: Any = object()
 
 MOST_ABANDONED = 100
 """Calls of a function that may still be running after they were cancelled at their timeout."""
-
-
-class RateLimiter:
-    """Limits calls to `per_second` keys each second, evenly spaced. None is no limit."""
-
-    def __init__(self, per_second: float | None) -> None:
-        self._pause = 0.0 if per_second is None else 1 / per_second
-        self._slack = 0.0 if per_second is None else max(0.1, self._pause)
-        self._free_at = float("-inf")
-
-    async def take(self, keys: int = 1) -> None:
-        """Wait until a call with so many keys is within the limit."""
-        if not self._pause:
-            return
-        now = asyncio.get_running_loop().time()
-        begin = max(self._free_at, now - self._slack)
-        self._free_at = begin + keys * self._pause
-        if self._free_at > now:
-            await asyncio.sleep(self._free_at - now)
 
 
 def _copied(row: Any) -> Any:
@@ -90,53 +75,74 @@ class RowCache:
 
 
 class RemoteCalls:
-    """Calls one of the user's functions: each call within `timeout` seconds, the rate limit and what `admission` lets
-    begin, and again as `retry` says. `what` names the function in errors."""
+    """Calls one of the user's functions: each call within `timeout` seconds once the `door` lets it begin, if there is
+    one, and again as `retry` says. `what` names the function in errors."""
 
-    def __init__(
-        self, rate: RateLimiter, retry: Retry, timeout: float, what: str, admission: Admission | None = None
-    ) -> None:
-        self._rate, self._admission = rate, admission
-        self._retry = retry
-        self._timeout = timeout
+    def __init__(self, retry: Retry, timeout: float, what: str, door: FunctionDoor | None) -> None:
+        self._retry, self._timeout, self._door = retry, timeout, door
         self._abandoned = AbandonedCalls(MOST_ABANDONED, what, None)
 
-    async def make(
-        self, fn: Callable[..., Awaitable[Any]], *arguments: Any, names: KeysOfCall, keys: int = 1
-    ) -> Any:
-        """The result of the function, after retries. `names` gives the keys of the call, and `keys` is the number of
-        rows."""
-        repeat = 0
+    async def make(self, fn: Callable[..., Awaitable[Any]], *arguments: Any, names: KeysOfCall) -> Any:
+        """The result of the function, after retries. `names` gives the keys of the call."""
+        attempt, door = 0, self._door
         while True:
-            repeat += 1
-            await self._rate.take(keys)
-            ticket = None if self._admission is None else await self._admission.enter(_asked(arguments))
+            attempt += 1
+            call = None if door is None else await _entered(door, arguments)
             try:
-                result = await self._attempt(_named(fn, arguments, names), arguments, ticket)
+                result = await self._attempt(_named(fn, arguments, names), call, attempt)
             except Exception as error:
-                if repeat >= self._retry.attempts or not is_retried(error, self._retry):
-                    if isinstance(error, Expired):
-                        raise too_late(round(1000 * self._timeout), repeat, self._retry.attempts) from None
+                if attempt >= self._retry.attempts or not is_retried(error, self._retry):
                     raise
-                pause = pause_seconds(self._retry, repeat, error)
+                pause = pause_seconds(self._retry, attempt, error)
             else:  # an error of the limit's functions does not make it again: it is paid
-                self._leave(ticket, arguments, result, failed=False)
+                if door is not None and call is not None:
+                    _leave(door, call, result)
                 return result
             await asyncio.sleep(pause)
 
-    async def _attempt(
-        self, call: Coroutine[Any, Any, Any], arguments: tuple[Any, ...], ticket: Ticket | None
-    ) -> Any:
+    async def _attempt(self, made: Coroutine[Any, Any, Any], call: Call | None, attempt: int) -> Any:
         """The result of one attempt."""
         try:
-            return await call_with_timeout(call, self._timeout, self._abandoned)
+            return await call_with_timeout(made, self._timeout, self._abandoned)
+        except Expired:
+            raise self._failed(call, self._too_late(attempt)) from None
+        except Exception as error:
+            self._failed(call, error)
+            raise
         except BaseException:
-            self._leave(ticket, arguments, None, failed=True)
+            if self._door is not None and call is not None:
+                self._door.give_up(call)
             raise
 
-    def _leave(self, ticket: Ticket | None, arguments: tuple[Any, ...], result: Any, *, failed: bool) -> None:
-        if self._admission is not None and ticket is not None:
-            self._admission.leave(ticket, _asked(arguments), result, failed=failed)
+    def _too_late(self, attempt: int) -> TimeoutError:
+        return too_late(round(1000 * self._timeout), attempt, self._retry.attempts)
+
+    def _failed(self, call: Call | None, error: Exception) -> Exception:
+        if self._door is not None and call is not None:
+            self._door.leave(call, None, error)
+        return error
+
+
+async def _entered(door: FunctionDoor, arguments: tuple[Any, ...]) -> Call:
+    """A call with these arguments that may begin. Raises the error of one that never may."""
+    call = Call(None, _asked(arguments), None)
+    refused = await door.enter(call)
+    try:
+        if refused is not None:
+            raise refused
+        return call
+    finally:
+        del refused  # its traceback refers to this frame
+
+
+def _leave(door: FunctionDoor, call: Call, result: Any) -> None:
+    """A call has ended with a result. Raises what a function of the limit raises."""
+    wrong = door.leave(call, result, None)
+    try:
+        if wrong is not None:
+            raise wrong
+    finally:
+        del wrong
 
 
 def _asked(arguments: tuple[Any, ...]) -> Any:
@@ -222,14 +228,19 @@ def _name_of_each(names: Iterable[KeysOfCall]) -> list[str]:
 class RemoteTableClient:
     """The client of a remote table, which the tasks of one process share."""
 
-    def __init__(self, table: RemoteTable[Any, Any], admission: Admission | None = None) -> None:
+    def __init__(
+        self, table: RemoteTable[Any, Any], admission: Admission | None = None, circuit: Circuit | None = None
+    ) -> None:
         self._table = table
         self._cache = RowCache(table.cache)
         timeout = table.timeout_ms / 1000
         what = f"remote table {table.name!r}"
-        reads, writes = RateLimiter(table.reads_per_second), RateLimiter(table.writes_per_second)
-        self._reads = RemoteCalls(reads, table.retry, timeout, f"read of {what}", admission)
-        self._writes = RemoteCalls(writes, table.retry, timeout, f"write of {what}", admission)
+        self.read_door = _door(table, table.reads_per_second, admission, circuit)
+        """What calls that read wait for; None if they wait for nothing."""
+        self.write_door = _door(table, table.writes_per_second, admission, circuit)
+        """The same of calls that write."""
+        self._reads = RemoteCalls(table.retry, timeout, f"read of {what}", self.read_door)
+        self._writes = RemoteCalls(table.retry, timeout, f"write of {what}", self.write_door)
         self._read_batches = KeyBatcher(table.batch, self._read_many) if table.batch else None
         self._write_batches = KeyBatcher(table.batch, self._write_many) if table.batch else None
         self._written = 0  # the number of rows written so far
@@ -281,12 +292,20 @@ class RemoteTableClient:
         return await self._reads.make(self._table.read, key, names=names)
 
     async def _read_many(self, keys: dict[Any, Any], names: KeysOfCall) -> Mapping[Any, Any]:
-        return _mapping(await self._reads.make(self._table.read, list(keys), names=names, keys=len(keys)))
+        return _mapping(await self._reads.make(self._table.read, list(keys), names=names))
 
     async def _write_many(self, rows: dict[Any, Any], names: KeysOfCall) -> Mapping[Any, Any]:
         assert self._table.write is not None
-        await self._writes.make(self._table.write, rows, names=names, keys=len(rows))
+        await self._writes.make(self._table.write, rows, names=names)
         return {}
+
+
+def _door(
+    table: RemoteTable[Any, Any], rate: float | None, admission: Admission | None, circuit: Circuit | None
+) -> FunctionDoor | None:
+    if rate is None and admission is None and circuit is None:
+        return None
+    return FunctionDoor(RateLimiter(rate), admission, circuit, batches=table.batch is not None)
 
 
 def _mapping(rows: Any) -> Mapping[Any, Any]:

@@ -14,7 +14,7 @@ from fluvial.planner import Settings
 from fluvial.runtime.kernel.calls.admission import Admission
 from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.call import Call
-from fluvial.runtime.kernel.calls.door import Door, TableDoor
+from fluvial.runtime.kernel.calls.door import Door
 from fluvial.runtime.kernel.calls.task_calls import TaskCalls
 from fluvial.runtime.testing import PipelineDriver
 from generators.how_many import examples
@@ -428,25 +428,3 @@ def test_a_commit_lets_nothing_pass_a_budget_whose_calls_fail() -> None:
             await waits
 
     asyncio.run(calls())
-
-
-def test_the_door_of_a_table_lets_calls_pass_and_says_whether_any_waits() -> None:
-    admission = Admission(Limit("service", budget=1))
-    door = TableDoor(admission)
-
-    async def wait() -> None:
-        await admission.enter(0)
-        call = Call(None, 0, None)
-        door.expect()
-        assert await door.enter(call) is None
-        assert door.leave(call, (), None) is None
-        assert not door.holds
-        waits = asyncio.get_running_loop().create_task(admission.enter(0))
-        await asyncio.sleep(0)
-        assert door.holds
-        assert door.room > 1000
-        door.flush()
-        await waits
-        door.close()
-
-    asyncio.run(wait())
