@@ -3,6 +3,7 @@
 Comes in: names, types and functions of the user. Goes out: a `Pipeline`, a graph of frozen operators that does not run.
 Read `stream` first (the verbs), then `operators` (the records that they add) and `keyed_stream`."""
 
+from .adaptive import Adaptive
 from .async_stream_task import AsyncCollector, AsyncStreamTask, TaskCallback
 from .breaker import Breaker
 from .error_policy import ErrorPolicy, Retry, dead_letter, fail, skip
@@ -23,7 +24,6 @@ from .keyed_state import ClockTimers, ListState, MapState, ValueState
 from .keyed_stream import KeyedStream, ProcessedStream
 from .limit import BudgetExhausted, Limit
 from .message import Headers, Message, Pane, Window
-from .operators.calls import Adaptive
 from .pipeline import Pipeline
 from .pooled_function import PooledFunction, in_processes, in_threads
 from .processor import Context, KeyedProcessor, Tag, Tagged, Timer

@@ -5,13 +5,14 @@ from datetime import timedelta
 from typing import Any, ClassVar, Generic, Literal, TypeVar, Unpack, overload
 
 from . import operators as ops
+from .adaptive import Adaptive
 from .annotations import TypeForm
 from .breaker import Breaker
 from .error_policy import Retry
 from .errors import PipelineError
 from .limit import Limit
 from .message import Pane
-from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, Adaptive, CallOptions, CallRules, remote_call
+from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, CallOptions, CallRules, remote_call
 from .operators.deduplicate import checked_deduplicate
 from .operators.graph import ONE_PIPELINE
 from .operators.join import JoinRules, check_sides, checked_join, checked_lookup

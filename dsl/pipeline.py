@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from . import operators as ops
+from .adaptive import Adaptive
 from .added_task import StateOf, add_task
 from .annotations import TypeForm
 from .async_stream_task import AsyncStreamTask
@@ -243,6 +244,7 @@ class Pipeline:
         writes_per_second: float | None = None,
         limit: Limit | None = None,
         breaker: Breaker | None = None,
+        concurrency: Adaptive | None = None,
         cache: Cache | None = None,
         batch: Batch | None = None,
         resource: Resource[Any] | None = None,
@@ -259,7 +261,8 @@ class Pipeline:
         container or a worker of Spark's, no more than `reads_per_second` keys are read, repeats included, and
         `writes_per_second` written; `cache=` keeps rows there too. Calls wait for what `limit=` allows: see `Limit`,
         whose functions are given the key, the keys of a batch, or the rows that are written by key. Reads and writes
-        alike are left off for a while by `breaker=` when calls fail.
+        alike are left off for a while by `breaker=` when calls fail. With `concurrency=` the number of calls at once
+        follows the service, in each process, up to `max_in_flight`.
 
         >>> pipeline = Pipeline("named")
         >>> async def fetch(user: str) -> str | None:
@@ -275,7 +278,8 @@ class Pipeline:
 
         Source: Apache Samza's remote tables.
         """
-        limits = CallLimits(max_in_flight, timeout, retry, reads_per_second, writes_per_second, limit, breaker)
+        waits = limit, breaker, concurrency
+        limits = CallLimits(max_in_flight, timeout, retry, reads_per_second, writes_per_second, *waits)
         return checked_remote(operator_id(name, "table name"), read, write, limits, cache, batch, resource)
 
     @overload

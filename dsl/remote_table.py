@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypedDict, TypeVar
 
+from .adaptive import Adaptive, checked_concurrency
 from .breaker import Breaker, checked_breaker
 from .error_policy import Retry
 from .errors import PipelineError
@@ -83,6 +84,12 @@ class RemoteTable(Generic[K, R]):
     resource: Resource[Any] | None = None
     limit: Limit | None = None
     breaker: Breaker | None = None
+    concurrency: Adaptive | None = None
+
+    @property
+    def most_calls(self) -> int:
+        """How many calls of a function a process makes at once at most, where their number follows the service."""
+        return max(1, self.max_in_flight // (1 if self.batch is None else self.batch.size))
 
     @property
     def longest_ms(self) -> int:
@@ -103,6 +110,7 @@ class TableOptions(TypedDict, total=False):
     writes_per_second: float | None
     limit: Limit | None
     breaker: Breaker | None
+    concurrency: Adaptive | None
     cache: Cache | None
 
 
@@ -117,6 +125,7 @@ class CallLimits:
     writes_per_second: float | None
     limit: Limit | None = None
     breaker: Breaker | None = None
+    concurrency: Adaptive | None = None
 
 
 def check_write(table: RemoteTable[Any, Any], *, keyed: bool, key: Any, value: Any) -> Callable[..., Awaitable[Any]]:
@@ -175,4 +184,5 @@ def checked_remote(
         resource,
         checked_limit(what, limits.limit),
         checked_breaker(what, limits.breaker),
+        checked_concurrency(what, limits.concurrency, limits.max_in_flight, 1 if batch is None else batch.size),
     )

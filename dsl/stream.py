@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack, overload
 
 from . import operators as ops
+from .adaptive import Adaptive
 from .annotations import TypeForm
 from .breaker import Breaker
 from .error_policy import Retry
@@ -12,7 +13,7 @@ from .errors import PipelineError
 from .functions import function, gives_message, predicate
 from .limit import Limit
 from .message import Message
-from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, Adaptive, CallOptions, CallRules, checked_call, remote_call
+from .operators.calls import MOST_IN_FLIGHT, TIMEOUT, CallOptions, CallRules, checked_call, remote_call
 from .operators.graph import ONE_PIPELINE, OperatorGraph
 from .remote_table import Batch, RemoteTable, check_write
 from .resource import Resource
@@ -29,7 +30,6 @@ K = TypeVar("K")
 V = TypeVar("V")
 U = TypeVar("U")
 R = TypeVar("R")
-A = TypeVar("A")
 
 
 class MessageStream(Generic[V]):

@@ -81,6 +81,9 @@ def remote_options(table: RemoteTable[Any, Any]) -> dict[str, str]:
         options["limit"] = table.limit.name
     if table.breaker is not None:
         options["breaker"] = table.breaker.name
+    if table.concurrency is not None:
+        calls = f"{table.concurrency.least} to {table.most_calls}"
+        options["concurrency"] = f"{calls} in each process, as the service takes"
     return options
 
 

@@ -226,6 +226,7 @@ CASES: dict[str, Case] = {
         writes_per_second=3.5,
         limit=dsl.Limit("s", calls=1),
         breaker=dsl.Breaker("b"),
+        concurrency=dsl.Adaptive(),
         cache=dsl.Cache(),
         batch=None,
         resource=None,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
+from ..adaptive import Adaptive, checked_concurrency
 from ..annotations import TypeForm
 from ..breaker import Breaker, checked_breaker
 from ..error_policy import Retry, checked_retry
@@ -16,7 +17,6 @@ from ..remote_table import Batch, RemoteTable
 from ..resource import Resource, checked_resource, opened_with
 from ..serde import Serde, checked_value
 from ..validation import at_least_one, explain, flag, millis, one_of, require
-from ..verb_calls import explained_call
 
 Order = Literal["key", "input", "none"]
 
@@ -24,22 +24,6 @@ MOST_IN_FLIGHT = 100
 """Calls of a task at once, if nothing else is said."""
 TIMEOUT = timedelta(minutes=1)
 """How long a call may take, if nothing else is said."""
-
-
-@explained_call
-@dataclass(frozen=True, slots=True, init=False)
-class Adaptive:
-    """Lets the number of calls of a task at once follow the service: as many as it works on at a time, `least` at least
-    and `max_in_flight` at most. It goes by how long calls take, not by how long their results wait for their order.
-
-    >>> Adaptive(least=2)
-    Adaptive(least=2)
-    """
-
-    least: int
-
-    def __init__(self, *, least: int = 1) -> None:
-        object.__setattr__(self, "least", at_least_one("Adaptive: least", least, "calls"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +119,7 @@ def checked_call(what: str, fn: Any, given: CallRules) -> AsyncCall:
         batch=batch,
         limit=checked_limit(what, given.limit),
         breaker=checked_breaker(what, given.breaker),
-        concurrency=_checked_concurrency(what, given.concurrency, limit),
+        concurrency=checked_concurrency(what, given.concurrency, limit, 1 if batch is None else batch.size),
         journal=flag(f"{what}: journal", given.journal),
         result=_checked_result(what, given),
         hedge=_checked_hedge(what, given, wait),
@@ -152,16 +136,6 @@ def _checked_hedge(what: str, given: CallRules, timeout: int) -> int | None:
     wrong = f"{what}: hedge= and limit=, which would not count second calls"
     require(given.limit is None, PipelineError, wrong, "one of them", "leave out hedge=")
     return delay
-
-
-def _checked_concurrency(what: str, concurrency: Adaptive | None, limit: int) -> Adaptive | None:
-    good = concurrency is None or isinstance(concurrency, Adaptive)
-    remedy = "write concurrency=Adaptive()"
-    require(good, PipelineError, f"{what}: concurrency={concurrency!r}", "an Adaptive", remedy)
-    if concurrency is not None and concurrency.least > limit:
-        wrong = f"{what}: concurrency=Adaptive(least={concurrency.least}) and max_in_flight={limit}, which is the most"
-        raise PipelineError(explain(wrong, "a least that is not above the most", "write a larger max_in_flight="))
-    return concurrency
 
 
 def _checked_result(what: str, given: CallRules) -> Any:
@@ -195,6 +169,7 @@ def remote_call(table: RemoteTable[Any, Any], fn: Callable[..., Awaitable[Any]])
         resource=table.resource,
         limit=table.limit,
         breaker=table.breaker,
+        concurrency=table.concurrency,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engines.conformance import Conformance, Gap, check, events, on_targets
-from fluvial.dsl import Batch, Cache, MessageError, Pipeline, PipelineError, Retry
+from fluvial.dsl import Adaptive, Batch, Breaker, Cache, MessageError, Pipeline, PipelineError, Retry, skip
 from fluvial.runtime import call_key, call_keys
 from fluvial.runtime.kernel.operators.remote_tables import RemoteTableClient
 from fluvial.runtime.testing import PipelineDriver
@@ -226,7 +226,29 @@ KEYS = {
 }
 GAP = {"oracle": Gap(OracleFailure, "it makes calls without an engine, which has the keys")}
 BATCH = Batch(size=2, delay=timedelta(milliseconds=1))
+
+
+async def all_but_b(key: str) -> str:
+    await asyncio.sleep(0)
+    if key == "b":
+        raise OSError("down")
+    return key.upper()
+
+
+def rows_of(**options: Any) -> Pipeline:
+    """Each failure makes the calls behind it rest."""
+    pipeline = Pipeline("rows", on_error=skip())
+    breaker = Breaker("service", failures=1, rest=timedelta(milliseconds=1))
+    table = pipeline.remote_table("table", read=all_but_b, breaker=breaker, retry=Retry(attempts=2), **options)
+    words = pipeline.stream("in", key=str, value=str)
+    words.join(table, lambda word, row: f"{word} {row}", id="row").send_to("out", value=str)
+    return pipeline
+
+
+ROWS = {"out": [b"a A", b"c C"]}
 CASES = [
+    Conformance("rows-with-a-breaker", rows_of, WORDS, ROWS, {}),
+    Conformance("rows-of-adaptive-calls", lambda: rows_of(concurrency=Adaptive()), WORDS, ROWS, {}),
     Conformance("keys-of-reads", lambda: keys_of_reads(read=key_of), WORDS, KEYS, GAP),
     Conformance("keys-of-reads-in-batches", lambda: keys_of_reads(read=key_of_each, batch=BATCH), WORDS, KEYS, GAP),
 ]
@@ -234,5 +256,5 @@ USUAL = ("keys-of-reads-in-batches",)
 
 
 @pytest.mark.parametrize(("case", "target"), on_targets(CASES, USUAL))
-def test_functions_have_the_keys_of_their_calls(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
+def test_a_case_of_a_remote_table_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import Batch, Cache, Pipeline, PipelineError, Retry
+from fluvial.dsl import Adaptive, Batch, Cache, Pipeline, PipelineError, Retry
 
 SECOND = timedelta(seconds=1)
 
 
 async def fetch(user: str) -> str | None:
     return user
+
+
+async def fetch_all(users: list[str]) -> dict[str, str]:
+    return {user: user for user in users}
 
 
 async def store(user: str, row: str | None) -> None:
@@ -31,9 +35,6 @@ def test_lengths_are_kept_in_ms() -> None:
 
 
 def test_an_answer_may_take_its_attempts_and_the_wait_for_a_batch() -> None:
-    async def fetch_all(users: list[str]) -> dict[str, str]:
-        return {user: user for user in users}
-
     once = remote(timeout=SECOND, retry=Retry(attempts=1))
     batched = remote(read=fetch_all, timeout=SECOND, retry=Retry(attempts=1), batch=Batch(delay=SECOND))
     assert once.longest_ms >= 1000
@@ -47,6 +48,14 @@ def test_an_answer_may_take_its_attempts_and_the_wait_for_a_batch() -> None:
         (lambda: remote(cache=3), "cache=3", "a Cache", "Cache(size=10_000)"),
         (lambda: remote(retry=3), "retry=3", "a Retry", "Retry(attempts=3)"),
         (lambda: remote(breaker=3), "breaker=3", "a Breaker", "Breaker("),
+        (lambda: remote(concurrency=3), "concurrency=3", "an Adaptive", "Adaptive()"),
+        (lambda: remote(concurrency=Adaptive(least=101)), "Adaptive(least=101) and max_in_flight=100", "", ""),
+        (
+            lambda: remote(read=fetch_all, batch=Batch(size=40), concurrency=Adaptive(least=3)),
+            "Adaptive(least=3) and max_in_flight=100, which is the most, in batches of 40",
+            "a least that is not above the most",
+            "a larger max_in_flight=",
+        ),
         (lambda: remote(reads_per_second=0), "reads_per_second", "a number of keys above 0", ""),
         (lambda: remote(max_in_flight=0), "max_in_flight", "", ""),
         (lambda: Batch(size=0), "Batch: size", "", ""),

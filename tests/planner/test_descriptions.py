@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from fluvial.dsl import (
+    Adaptive,
     Batch,
     Breaker,
     Cache,
@@ -92,7 +93,7 @@ def test_a_remote_table_is_shown_with_its_limits() -> None:
     table = Pipeline("p").remote_table(
         "users",
         read=read,
-        max_in_flight=7,
+        max_in_flight=17,
         timeout=2 * SECOND,
         retry=Retry(attempts=4),
         cache=Cache(size=10, ttl=SECOND),
@@ -100,10 +101,11 @@ def test_a_remote_table_is_shown_with_its_limits() -> None:
         writes_per_second=2.5,
         limit=Limit("service", calls=9),
         breaker=Breaker("other"),
+        concurrency=Adaptive(),
     )
     assert remote_options(table) == {
         "table": "users",
-        "max_in_flight": "7",
+        "max_in_flight": "17",
         "timeout": "2 s",
         "attempts": "4",
         "batch": "5 keys, 1 s",
@@ -111,4 +113,5 @@ def test_a_remote_table_is_shown_with_its_limits() -> None:
         "writes_per_second": "2.5",
         "limit": "service",
         "breaker": "other",
+        "concurrency": "1 to 3 in each process, as the service takes",
     }

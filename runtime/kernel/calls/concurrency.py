@@ -3,7 +3,7 @@
 import asyncio
 import math
 
-from ....dsl.operators.calls import Adaptive
+from ....dsl.adaptive import Adaptive
 from .permits import CallPermits
 
 PROBE_SECONDS = 5.0
@@ -92,6 +92,11 @@ class Concurrency:
     def running(self) -> int:
         """How many calls run."""
         return self._permits.taken
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for their turn."""
+        return self._permits.waiting
 
     async def enter(self) -> None:
         """Wait until one more call may run."""

@@ -103,8 +103,7 @@ def attach_table_pool(
     # Each attempt has its own timeout. To wait for a limit or a rate, for a batch, or for the row that is written
     # before must cost the message none.
     call = replace(call, timeout=_FOREVER)
-    waits = call.limit is not None or call.breaker is not None
-    given = {"door": TableDoor(calls)} if waits and calls is not None else {}
+    given = {"door": TableDoor(calls)} if calls is not None and _waits(call) else {}
     attached = _attached(environment, operator, call, after, given)
     environment.pools[operator.id].give_names(call_origins(environment, name))
     return attached
@@ -126,8 +125,12 @@ def _door(environment: StageEnvironment, operator: Operator, call: ops.AsyncCall
     own = operator.async_call
     if own is not None and isinstance(own.fn, PooledFunction):
         return environment.program.door(call, own.fn)
-    free = call.limit is None and call.breaker is None and call.concurrency is None
-    return None if free else environment.program.door(call)
+    return environment.program.door(call) if _waits(call) else None
+
+
+def _waits(call: ops.AsyncCall) -> bool:
+    """Whether messages may have to wait for what others share, or for their turn."""
+    return call.limit is not None or call.breaker is not None or call.concurrency is not None
 
 
 def call_origins(environment: StageEnvironment, id: str) -> Callable[[InFlightMessage], str]:

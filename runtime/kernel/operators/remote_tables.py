@@ -18,6 +18,7 @@ from ..calls.call import Call
 from ..calls.call_keys import KeysOfCall, offer_keys, present_keys
 from ..calls.cancellation import AbandonedCalls, Expired, call_with_timeout, is_retried, too_late
 from ..calls.circuit import Circuit
+from ..calls.concurrency import Concurrency
 from ..calls.rate_limiter import RateLimiter
 from ..calls.retry_pauses import pause_seconds
 from ..calls.table_door import FunctionDoor
@@ -303,9 +304,11 @@ class RemoteTableClient:
 def _door(
     table: RemoteTable[Any, Any], rate: float | None, admission: Admission | None, circuit: Circuit | None
 ) -> FunctionDoor | None:
-    if rate is None and admission is None and circuit is None:
+    if rate is None and admission is None and circuit is None and table.concurrency is None:
         return None
-    return FunctionDoor(RateLimiter(rate), admission, circuit, batches=table.batch is not None)
+    batch = None if table.batch is None else table.batch.size
+    make = None if table.concurrency is None else partial(Concurrency, table.concurrency, table.most_calls)
+    return FunctionDoor(RateLimiter(rate), admission, circuit, batch=batch, make=make)
 
 
 def _mapping(rows: Any) -> Mapping[Any, Any]:

@@ -1,18 +1,21 @@
-"""What calls of remote tables wait for: limits, breakers and rates, which reads and writes share."""
+"""What calls of remote tables wait for: limits, breakers, rates, and their turn where their number is adaptive."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from fluvial.dsl import Batch, Breaker, Cache, Limit, Pipeline, PipelineError, Retry, dead_letter
+from fluvial.dsl import Adaptive, Batch, Breaker, Cache, Limit, Pipeline, PipelineError, Retry, dead_letter
 from fluvial.dsl.operators.calls import breakers_of
 from fluvial.runtime.kernel.calls.admission import Admission
 from fluvial.runtime.kernel.calls.call import Call
 from fluvial.runtime.kernel.calls.circuit import Circuit
+from fluvial.runtime.kernel.calls.concurrency import Concurrency
 from fluvial.runtime.kernel.calls.rate_limiter import RateLimiter
 from fluvial.runtime.kernel.calls.table_door import FunctionDoor, TableDoor
 from fluvial.runtime.testing import PipelineDriver
@@ -161,6 +164,118 @@ def test_operators_of_a_table_have_its_breaker_and_a_second_one_of_its_name_is_r
     words = pipeline.stream("more", key=str, value=str)
     with pytest.raises(PipelineError, match="two breakers of pipeline 'rows' are named 'service'"):
         words.join(other, lambda word, _: word, id="other")
+
+
+class Counted(Service):
+    """A service that is up, and counts how many calls of each function it has at once."""
+
+    def __init__(self) -> None:
+        super().__init__(down=False)
+        self.now: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+
+    async def _answer(self, asked: Any) -> None:
+        kind = type(asked).__name__
+        self.now[kind] += 1
+        self.most[kind] = max(self.most[kind], self.now[kind])
+        try:
+            await super()._answer(asked)
+        finally:
+            self.now[kind] -= 1
+
+
+def test_all_tasks_of_a_process_have_one_number_for_reads_and_one_for_writes() -> None:
+    service = Counted()
+    with PipelineDriver(both(service, concurrency=Adaptive()), partitions=4) as driver:
+        for number in range(60):
+            for stream in ("words", "rows"):
+                driver.send(stream, "w", key=f"{number}")
+        driver.advance(timedelta(milliseconds=50))
+        assert service.most == {"str": 10, "tuple": 10}  # with which it begins
+        driver.advance(MINUTE)
+        assert len(written(driver)) == 60
+    assert len(service.asked) == 120
+
+
+def test_the_number_follows_the_service() -> None:
+    service = Counted()
+    service.down = True
+    with PipelineDriver(both(service, concurrency=Adaptive())) as driver:
+        for number in range(70):
+            driver.send("words", "w", key=f"{number}")
+        driver.advance(timedelta(milliseconds=50))
+        assert service.most == {"str": 10}
+        driver.advance(timedelta(milliseconds=1500))
+        service.most.clear()
+        driver.advance(MINUTE)
+        assert service.most == {"str": 1}
+        assert len(driver.dead_letters) == 70
+
+
+def test_batches_are_counted_and_what_the_cache_has_is_no_call() -> None:
+    service = Counted()
+    options: dict[str, Any] = {"many": True, "concurrency": Adaptive(least=1), "max_in_flight": 6, "cache": Cache()}
+    with PipelineDriver(both(service, **options)) as driver:
+        for _ in range(2):
+            for number in range(24):
+                driver.send("words", "w", key=f"{number}")
+            driver.advance(10 * SECOND)
+        assert len(written(driver)) == 48
+    assert service.most == {"list": 2}  # of three keys each
+    assert [len(asked) for _, asked in service.asked] == [3] * 8
+
+
+def test_messages_are_taken_for_twice_as_many_calls_as_may_run() -> None:
+    calls = FunctionDoor(RateLimiter(None), None, batch=3, make=partial(Concurrency, Adaptive(), 2))
+    messages = TableDoor(calls)
+
+    async def take() -> None:
+        assert (messages.room, messages.at_once, messages.holds) == (12, 2, False)
+        messages.expect()
+        begun = [Call(None, [0], None) for _ in range(2)]
+        for call in begun:
+            await calls.enter(call)
+        waits = asyncio.get_running_loop().create_task(calls.enter(Call(None, [0], None)))
+        await asyncio.sleep(0)
+        assert messages.room == 2
+        calls.give_up(begun[0])
+        await waits
+        assert messages.room == 5
+        calls.leave(begun[1], {}, None)
+        assert messages.room == 8
+
+    asyncio.run(take())
+    assert messages.room == 11  # what is left of an event loop that has ended counts no more
+
+
+def test_calls_of_an_event_loop_that_has_ended_take_nobody_the_turn() -> None:
+    calls = FunctionDoor(RateLimiter(None), None, make=partial(Concurrency, Adaptive(), 1))
+    call = Call(None, 0, None)
+
+    async def enter(one: Call) -> None:
+        assert await asyncio.wait_for(calls.enter(one), 60) is None
+
+    asyncio.run(enter(call))
+    asyncio.run(enter(Call(None, 1, None)))
+    calls.give_up(call)
+    assert calls.room_for(0) == 2
+
+
+def test_a_call_that_is_cancelled_as_it_waits_for_the_rate_gives_its_turn_back() -> None:
+    calls = FunctionDoor(RateLimiter(0.001), None, make=partial(Concurrency, Adaptive(), 2))
+
+    async def cancel() -> None:
+        loop = asyncio.get_running_loop()
+        await calls.enter(Call(None, 0, None))
+        waits = loop.create_task(calls.enter(Call(None, 1, None)))
+        await asyncio.sleep(0)
+        assert calls.room_for(0) == 2
+        waits.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        assert calls.room_for(0) == 3
+
+    asyncio.run(cancel())
 
 
 def door(admission: Admission | None = None, circuit: Circuit | None = None) -> FunctionDoor:
