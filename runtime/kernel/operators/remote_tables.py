@@ -233,6 +233,7 @@ class RemoteTableClient:
         self, table: RemoteTable[Any, Any], admission: Admission | None = None, circuit: Circuit | None = None
     ) -> None:
         self._table = table
+        self._read = table.read if table.batch is None else _anew(table.read)
         self._cache = RowCache(table.cache)
         timeout = table.timeout_ms / 1000
         what = f"remote table {table.name!r}"
@@ -290,14 +291,14 @@ class RemoteTableClient:
             await self._write_batches.ask(key, names, row)
 
     async def _read_one(self, key: Any, names: KeysOfCall) -> Any:
-        return await self._reads.make(self._table.read, key, names=names)
+        return await self._reads.make(self._read, key, names=names)
 
     async def _read_many(self, keys: dict[Any, Any], names: KeysOfCall) -> Mapping[Any, Any]:
-        return _mapping(await self._reads.make(self._table.read, list(keys), names=names))
+        return _mapping(await self._reads.make(self._read, list(keys), names=names))
 
     async def _write_many(self, rows: dict[Any, Any], names: KeysOfCall) -> Mapping[Any, Any]:
         assert self._table.write is not None
-        await self._writes.make(self._table.write, rows, names=names)
+        await self._writes.make(_anew(self._table.write), rows, names=names)
         return {}
 
 
@@ -309,6 +310,11 @@ def _door(
     batch = None if table.batch is None else table.batch.size
     make = None if table.concurrency is None else partial(Concurrency, table.concurrency, table.most_calls)
     return FunctionDoor(RateLimiter(rate), admission, circuit, batch=batch, make=make)
+
+
+def _anew(fn: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+    """A function of a batch that is given keys or rows of its own in each attempt: it may use them up."""
+    return lambda asked: fn(asked.copy())
 
 
 def _mapping(rows: Any) -> Mapping[Any, Any]:

@@ -339,6 +339,36 @@ def test_a_batch_that_fails_fails_all_who_asked() -> None:
     assert [type(error) for error in done(work)] == [OSError, OSError]
 
 
+def test_each_attempt_of_a_batch_has_all_of_its_keys_and_rows() -> None:
+    kept: dict[str, str | None] = {}
+    failures = [OSError("away"), OSError("away")]
+
+    async def read(keys: Sequence[str]) -> Mapping[str, str]:
+        asked: Any = keys
+        found = {asked.pop(): "row" for _ in range(len(keys))}
+        if len(failures) == 2:
+            raise failures.pop()
+        return found
+
+    async def write(rows: Mapping[str, str | None]) -> None:
+        given: Any = rows
+        popped = dict(given.popitem() for _ in range(len(rows)))
+        if failures:
+            raise failures.pop()
+        kept.update(popped)
+
+    options: dict[str, Any] = {"retry": Retry(attempts=2), "batch": Batch(size=2)}
+    remote = RemoteTableClient(Pipeline("p").remote_table("rows", read=read, write=write, **options))
+
+    async def work() -> list[Any]:
+        rows = await asyncio.gather(remote.read("a"), remote.read("b"))
+        await asyncio.gather(remote.write("a", "A"), remote.write("b", "B"))
+        return [*rows]
+
+    assert done(work) == ["row", "row"]
+    assert kept == {"a": "A", "b": "B"}
+
+
 def test_with_a_batch_read_must_return_a_mapping() -> None:
     async def read(keys: Sequence[str]) -> list[str]:
         return [*keys]
