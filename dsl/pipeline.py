@@ -245,6 +245,7 @@ class Pipeline:
         limit: Limit | None = None,
         breaker: Breaker | None = None,
         concurrency: Adaptive | None = None,
+        hedge: timedelta | None = None,
         cache: Cache | None = None,
         batch: Batch | None = None,
         resource: Resource[Any] | None = None,
@@ -262,7 +263,8 @@ class Pipeline:
         `writes_per_second` written; `cache=` keeps rows there too. Calls wait for what `limit=` allows: see `Limit`,
         whose functions are given the key, the keys of a batch, or the rows that are written by key. Reads and writes
         alike are left off for a while by `breaker=` when calls fail. With `concurrency=` the number of calls at once
-        follows the service, in each process, up to `max_in_flight`.
+        follows the service, in each process, up to `max_in_flight`. With `hedge=` a read that takes longer is made a
+        second time, and the faster one counts; no write is.
 
         >>> pipeline = Pipeline("named")
         >>> async def fetch(user: str) -> str | None:
@@ -278,8 +280,8 @@ class Pipeline:
 
         Source: Apache Samza's remote tables.
         """
-        waits = limit, breaker, concurrency
-        limits = CallLimits(max_in_flight, timeout, retry, reads_per_second, writes_per_second, *waits)
+        about = limit, breaker, concurrency, hedge
+        limits = CallLimits(max_in_flight, timeout, retry, reads_per_second, writes_per_second, *about)
         return checked_remote(operator_id(name, "table name"), read, write, limits, cache, batch, resource)
 
     @overload

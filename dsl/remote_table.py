@@ -10,6 +10,7 @@ from .breaker import Breaker, checked_breaker
 from .error_policy import Retry
 from .errors import PipelineError
 from .functions import asynchronous
+from .hedge import checked_hedge
 from .limit import Limit, checked_limit
 from .pooled_function import refuse_client
 from .resource import Resource, checked_resource
@@ -85,6 +86,7 @@ class RemoteTable(Generic[K, R]):
     limit: Limit | None = None
     breaker: Breaker | None = None
     concurrency: Adaptive | None = None
+    hedge_ms: int | None = None
 
     @property
     def most_calls(self) -> int:
@@ -111,6 +113,7 @@ class TableOptions(TypedDict, total=False):
     limit: Limit | None
     breaker: Breaker | None
     concurrency: Adaptive | None
+    hedge: timedelta | None
     cache: Cache | None
 
 
@@ -126,6 +129,7 @@ class CallLimits:
     limit: Limit | None = None
     breaker: Breaker | None = None
     concurrency: Adaptive | None = None
+    hedge: timedelta | None = None
 
 
 def check_write(table: RemoteTable[Any, Any], *, keyed: bool, key: Any, value: Any) -> Callable[..., Awaitable[Any]]:
@@ -170,6 +174,8 @@ def checked_remote(
             number(f"{what}: {option}", rate, "a number of keys above 0, or None for no limit", lambda rate: rate > 0)
     good = cache is None or isinstance(cache, Cache)
     require(good, PipelineError, f"{what}: cache={cache!r}", "a Cache", "write cache=Cache(size=10_000)")
+    # The rate of writes counts no reads, which alone have second calls.
+    uncounted = {"limit": limits.limit, "reads_per_second": limits.reads_per_second}
     return RemoteTable(
         name,
         read,
@@ -185,4 +191,5 @@ def checked_remote(
         checked_limit(what, limits.limit),
         checked_breaker(what, limits.breaker),
         checked_concurrency(what, limits.concurrency, limits.max_in_flight, 1 if batch is None else batch.size),
+        checked_hedge(what, limits.hedge, limits.timeout, uncounted),
     )

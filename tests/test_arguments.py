@@ -227,6 +227,7 @@ CASES: dict[str, Case] = {
         limit=dsl.Limit("s", calls=1),
         breaker=dsl.Breaker("b"),
         concurrency=dsl.Adaptive(),
+        hedge=None,
         cache=dsl.Cache(),
         batch=None,
         resource=None,

@@ -11,6 +11,7 @@ from ..breaker import Breaker, checked_breaker
 from ..error_policy import Retry, checked_retry
 from ..errors import PipelineError
 from ..functions import asynchronous, gives_list_of_lists
+from ..hedge import checked_hedge
 from ..limit import Limit, checked_limit
 from ..pooled_function import refuse_client
 from ..remote_table import Batch, RemoteTable
@@ -122,20 +123,8 @@ def checked_call(what: str, fn: Any, given: CallRules) -> AsyncCall:
         concurrency=checked_concurrency(what, given.concurrency, limit, 1 if batch is None else batch.size),
         journal=flag(f"{what}: journal", given.journal),
         result=_checked_result(what, given),
-        hedge=_checked_hedge(what, given, wait),
+        hedge=checked_hedge(what, given.hedge, timeout, {"limit": given.limit}),
     )
-
-
-def _checked_hedge(what: str, given: CallRules, timeout: int) -> int | None:
-    if given.hedge is None:
-        return None
-    delay = millis(f"{what}: hedge", given.hedge, least=1)
-    wrong = f"{what}: hedge={given.hedge!r} and timeout={given.timeout!r}"
-    remedy = "write a shorter hedge=, such as what 95 of 100 calls take, or a longer timeout="
-    require(delay < timeout, PipelineError, wrong, "a time that is shorter than timeout=", remedy)
-    wrong = f"{what}: hedge= and limit=, which would not count second calls"
-    require(given.limit is None, PipelineError, wrong, "one of them", "leave out hedge=")
-    return delay
 
 
 def _checked_result(what: str, given: CallRules) -> Any:

@@ -46,8 +46,10 @@ def _table_join_options(op: ops.JoinTable | ops.JoinTables) -> dict[str, str]:
 
 
 def _remote_join_options(op: ops.JoinRemote) -> dict[str, str]:
-    """Its function, whether it is called where a row is missing, and the limits of the remote table."""
-    return {"function": function_name(op.joined), "how": op.how} | remote_options(op.table)
+    """Its function, whether it is called where a row is missing, the limits of the remote table, and when reads are
+    hedged."""
+    hedge = {} if op.table.hedge_ms is None else {"hedge": duration(op.table.hedge_ms)}
+    return {"function": function_name(op.joined), "how": op.how} | remote_options(op.table) | hedge
 
 
 def _check_join(operator: ops.JoinStreams, flows: Flows) -> None:

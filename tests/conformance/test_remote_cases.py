@@ -229,7 +229,7 @@ BATCH = Batch(size=2, delay=timedelta(milliseconds=1))
 
 
 async def all_but_b(key: str) -> str:
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.003)
     if key == "b":
         raise OSError("down")
     return key.upper()
@@ -248,6 +248,7 @@ def rows_of(**options: Any) -> Pipeline:
 ROWS = {"out": [b"a A", b"c C"]}
 CASES = [
     Conformance("rows-with-a-breaker", rows_of, WORDS, ROWS, {}),
+    Conformance("rows-of-hedged-reads", lambda: rows_of(hedge=timedelta(milliseconds=1)), WORDS, ROWS, {}),
     Conformance("rows-of-adaptive-calls", lambda: rows_of(concurrency=Adaptive()), WORDS, ROWS, {}),
     Conformance("keys-of-reads", lambda: keys_of_reads(read=key_of), WORDS, KEYS, GAP),
     Conformance("keys-of-reads-in-batches", lambda: keys_of_reads(read=key_of_each, batch=BATCH), WORDS, KEYS, GAP),

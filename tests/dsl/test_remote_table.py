@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import Adaptive, Batch, Cache, Pipeline, PipelineError, Retry
+from fluvial.dsl import Adaptive, Batch, Cache, Limit, Pipeline, PipelineError, Retry
 
 SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
 
 
 async def fetch(user: str) -> str | None:
@@ -32,6 +33,7 @@ def remote(**words: Any) -> Any:
 def test_lengths_are_kept_in_ms() -> None:
     assert (Batch(delay=SECOND).delay_ms, Cache(ttl=SECOND).ttl_ms, Cache().ttl_ms) == (1000, 1000, None)
     assert remote(timeout=2 * SECOND).timeout_ms == 2000
+    assert (remote(hedge=SECOND, writes_per_second=9).hedge_ms, remote().hedge_ms) == (1000, None)
 
 
 def test_an_answer_may_take_its_attempts_and_the_wait_for_a_batch() -> None:
@@ -50,6 +52,19 @@ def test_an_answer_may_take_its_attempts_and_the_wait_for_a_batch() -> None:
         (lambda: remote(breaker=3), "breaker=3", "a Breaker", "Breaker("),
         (lambda: remote(concurrency=3), "concurrency=3", "an Adaptive", "Adaptive()"),
         (lambda: remote(concurrency=Adaptive(least=101)), "Adaptive(least=101) and max_in_flight=100", "", ""),
+        (
+            lambda: remote(hedge=MINUTE),
+            "hedge=datetime.timedelta(seconds=60) and timeout=",
+            "shorter",
+            "shorter hedge=",
+        ),
+        (
+            lambda: remote(hedge=SECOND, reads_per_second=9),
+            "hedge= and reads_per_second=, which would not count second calls",
+            "one of them",
+            "leave out hedge=",
+        ),
+        (lambda: remote(hedge=SECOND, limit=Limit("s", calls=9)), "hedge= and limit=", "one of them", ""),
         (
             lambda: remote(read=fetch_all, batch=Batch(size=40), concurrency=Adaptive(least=3)),
             "Adaptive(least=3) and max_in_flight=100, which is the most, in batches of 40",

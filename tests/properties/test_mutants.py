@@ -502,8 +502,8 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "a batch of keys is asked for nothing",
             KeyBatcher,
             "_call",
-            "self._make(batch.rows, ",
-            "self._make({}, ",
+            "self._make(batch.fn, batch.rows, ",
+            "self._make(batch.fn, {}, ",
         ),
     ],
     ("filled", STRAIGHT): [

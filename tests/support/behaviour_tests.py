@@ -9,6 +9,7 @@ BEHAVIOUR_TESTS: Rows = {
     "dsl/added_task.py": ("tests/dsl/test_stream_task.py",),
     "dsl/task_checks.py": ("tests/dsl/test_stream_task.py", "tests/dsl/test_async_stream_task.py"),
     "dsl/adaptive.py": ("tests/runtime/kernel/calls/test_concurrency.py", "tests/dsl/test_remote_table.py"),
+    "dsl/hedge.py": ("tests/runtime/kernel/calls/test_hedged_calls.py", "tests/dsl/test_remote_table.py"),
     "dsl/breaker.py": ("tests/runtime/kernel/calls/test_circuit.py",),
     "dsl/finite.py": ("tests/dsl/test_serde.py",),
     "dsl/keyed_state.py": ("tests/dsl/test_processor.py",),

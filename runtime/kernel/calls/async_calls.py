@@ -116,7 +116,8 @@ class CallPool:
     @property
     def hedges(self) -> int | None:
         """How many second calls were made beside others that took long; None without `hedge=`."""
-        return None if self._hedged is None else self._hedged.count
+        behind = None if self._door is None else self._door.hedges
+        return behind if self._hedged is None else self._hedged.count
 
     def give_names(self, origin: Callable[[InFlightMessage], str]) -> None:
         """Take a function that names the message of a call, for its key."""

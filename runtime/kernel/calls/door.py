@@ -38,6 +38,11 @@ class Door:
         return None if self._concurrency is None else int(self._concurrency.window.size)
 
     @property
+    def hedges(self) -> int | None:
+        """How many second calls were made behind the door; None if none ever is."""
+        return None
+
+    @property
     def holds(self) -> bool:
         """Whether calls wait, or none may be submitted."""
         if self._circuit is not None and self._circuit.open:

@@ -9,6 +9,7 @@ from .call import Call
 from .circuit import Circuit
 from .concurrency import Concurrency
 from .door import Door
+from .hedged_calls import HedgedCalls
 from .rate_limiter import RateLimiter
 
 
@@ -88,9 +89,14 @@ class TableDoor(Door):
     the table is asked for them waits at the door of its function, `calls`. No message is taken that would wait there
     for a breaker, and few that would wait for their turn."""
 
-    def __init__(self, calls: FunctionDoor) -> None:
+    def __init__(self, calls: FunctionDoor, hedged: HedgedCalls | None = None) -> None:
         super().__init__(None)
-        self._calls = calls
+        self._calls, self._hedged = calls, hedged
+
+    @property
+    def hedges(self) -> int | None:
+        """How many second calls were made for the messages; None without `hedge=`."""
+        return None if self._hedged is None else self._hedged.count
 
     @property
     def room(self) -> int:

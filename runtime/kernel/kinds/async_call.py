@@ -15,7 +15,7 @@ from ..calls.call_journal import CallJournal, KeptResults, call_names
 from ..calls.call_keys import origins
 from ..calls.door import Door
 from ..calls.in_flight import InFlightMessage
-from ..calls.table_door import FunctionDoor, TableDoor
+from ..calls.table_door import TableDoor
 from ..code.code_writer import CodeWriter
 from ..code.source_text import CodePath, Variables
 from ..environment import StageEnvironment
@@ -96,15 +96,14 @@ def attach_table_pool(
     call: ops.AsyncCall,
     after: Callable[..., None],
     name: str,
-    calls: FunctionDoor | None,
+    door: TableDoor | None,
 ) -> dict[str, Any]:
     """Make the pool of an operator whose calls go to a remote table, as `attach_pool` does; `name` is that of the
-    operator in the keys of calls, and `calls` the door of the table's function."""
+    operator in the keys of calls, and `door` that of its messages."""
     # Each attempt has its own timeout. To wait for a limit or a rate, for a batch, or for the row that is written
     # before must cost the message none.
     call = replace(call, timeout=_FOREVER)
-    given = {"door": TableDoor(calls)} if calls is not None and _waits(call) else {}
-    attached = _attached(environment, operator, call, after, given)
+    attached = _attached(environment, operator, call, after, {} if door is None else {"door": door})
     environment.pools[operator.id].give_names(call_origins(environment, name))
     return attached
 
@@ -125,12 +124,8 @@ def _door(environment: StageEnvironment, operator: Operator, call: ops.AsyncCall
     own = operator.async_call
     if own is not None and isinstance(own.fn, PooledFunction):
         return environment.program.door(call, own.fn)
-    return environment.program.door(call) if _waits(call) else None
-
-
-def _waits(call: ops.AsyncCall) -> bool:
-    """Whether messages may have to wait for what others share, or for their turn."""
-    return call.limit is not None or call.breaker is not None or call.concurrency is not None
+    free = call.limit is None and call.breaker is None and call.concurrency is None
+    return None if free else environment.program.door(call)
 
 
 def call_origins(environment: StageEnvironment, id: str) -> Callable[[InFlightMessage], str]:

@@ -90,8 +90,9 @@ def _attach_lookups(
 ) -> dict[str, Any]:
     """Make the pool for calls that read rows of a remote table and join them."""
     remote = environment.program.remote(operator.table)
-    call = replace(operator.call, fn=joined(remote, operator.joined, operator.how))
-    return attach_table_pool(environment, operator, call, after, operator.id, remote.read_door)
+    hedged = remote.hedged_reads()
+    call = replace(operator.call, fn=joined(remote, operator.joined, operator.how, hedged))
+    return attach_table_pool(environment, operator, call, after, operator.id, remote.door_of_reads(hedged))
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {

@@ -61,7 +61,7 @@ def _attach_writes(
     # By the table: it has no id of its own, but for a number that changes with what the pipeline has before it.
     name = f"send_to {operator.table.name}"
     call = replace(operator.call, fn=put(remote))
-    return attach_table_pool(environment, operator, call, after, name, remote.write_door)
+    return attach_table_pool(environment, operator, call, after, name, remote.door_of_writes())
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {

@@ -19,12 +19,16 @@ from ..calls.call_keys import KeysOfCall, offer_keys, present_keys
 from ..calls.cancellation import AbandonedCalls, Expired, call_with_timeout, is_retried, too_late
 from ..calls.circuit import Circuit
 from ..calls.concurrency import Concurrency
+from ..calls.hedged_calls import HedgedCalls
 from ..calls.rate_limiter import RateLimiter
 from ..calls.retry_pauses import pause_seconds
-from ..calls.table_door import FunctionDoor
+from ..calls.table_door import FunctionDoor, TableDoor
 from ..value_copies import own_copy
 
 _MISSING: Any = object()
+
+OfOne = Callable[[Any], Awaitable[Any]]
+"""A function of a key, or of all keys or rows of a batch."""
 
 MOST_ABANDONED = 100
 """Calls of a function that may still be running after they were cancelled at their timeout."""
@@ -158,11 +162,12 @@ async def _named(fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], 
 
 @dataclass(frozen=True, slots=True)
 class _OpenBatch:
-    """A batch that is not sent yet: rows by key, what names the call for each, the answer that its callers wait for,
-    and what sends it in time."""
+    """A batch that is not sent yet: rows by key, what names the call for each, the function that is called, the answer
+    that its callers wait for, and what sends it in time."""
 
     rows: dict[Any, Any]
     names: dict[Any, KeysOfCall]
+    fn: OfOne
     answer: asyncio.Future[Mapping[Any, Any]]
     timer: asyncio.TimerHandle
 
@@ -173,7 +178,9 @@ class KeyBatcher:
     written."""
 
     def __init__(
-        self, batch: Batch, make: Callable[[dict[Any, Any], KeysOfCall], Awaitable[Mapping[Any, Any]]]
+        self,
+        batch: Batch,
+        make: Callable[[OfOne, dict[Any, Any], KeysOfCall], Awaitable[Mapping[Any, Any]]],
     ) -> None:
         self._size = batch.size
         self._delay = batch.delay_ms / 1000
@@ -181,12 +188,13 @@ class KeyBatcher:
         self._open: _OpenBatch | None = None
         self._running: set[asyncio.Task[None]] = set()
 
-    async def ask(self, key: Any, names: KeysOfCall, row: Any = None) -> Any:
-        """The answer for a key; None if there is none. `names` gives the key of the call of a message."""
+    async def ask(self, fn: OfOne, key: Any, names: KeysOfCall, row: Any = None) -> Any:
+        """The answer for a key; None if there is none. `fn` is what is called if this is the first key of its batch,
+        and `names` gives the key of the call of a message."""
         loop = asyncio.get_running_loop()
         if self._open is None or self._open.answer.get_loop() is not loop:
             # Calls of an earlier event loop are discarded.
-            self._open = _OpenBatch({}, {}, loop.create_future(), loop.call_later(self._delay, self._send_open))
+            self._open = _OpenBatch({}, {}, fn, loop.create_future(), loop.call_later(self._delay, self._send_open))
         batch = self._open
         batch.rows[key], batch.names[key] = row, names
         if len(batch.rows) >= self._size:
@@ -215,7 +223,7 @@ class KeyBatcher:
 
     async def _call(self, batch: _OpenBatch) -> None:
         try:
-            rows = await self._make(batch.rows, partial(_name_of_each, batch.names.values()))
+            rows = await self._make(batch.fn, batch.rows, partial(_name_of_each, batch.names.values()))
         except Exception as error:
             batch.answer.set_exception(error)
         else:
@@ -233,28 +241,41 @@ class RemoteTableClient:
         self, table: RemoteTable[Any, Any], admission: Admission | None = None, circuit: Circuit | None = None
     ) -> None:
         self._table = table
-        self._read = table.read if table.batch is None else _anew(table.read)
+        self._read_fn = table.read if table.batch is None else _anew(table.read)
+        self._write_fn = table.write if table.batch is None or table.write is None else _anew(table.write)
         self._cache = RowCache(table.cache)
         timeout = table.timeout_ms / 1000
         what = f"remote table {table.name!r}"
-        self.read_door = _door(table, table.reads_per_second, admission, circuit)
-        """What calls that read wait for; None if they wait for nothing."""
-        self.write_door = _door(table, table.writes_per_second, admission, circuit)
-        """The same of calls that write."""
-        self._reads = RemoteCalls(table.retry, timeout, f"read of {what}", self.read_door)
-        self._writes = RemoteCalls(table.retry, timeout, f"write of {what}", self.write_door)
+        counts = table.hedge_ms is not None
+        self._read_door = _door(table, table.reads_per_second, admission, circuit, counts=counts)
+        self._write_door = _door(table, table.writes_per_second, admission, circuit)
+        self._reads = RemoteCalls(table.retry, timeout, f"read of {what}", self._read_door)
+        self._writes = RemoteCalls(table.retry, timeout, f"write of {what}", self._write_door)
         self._read_batches = KeyBatcher(table.batch, self._read_many) if table.batch else None
         self._write_batches = KeyBatcher(table.batch, self._write_many) if table.batch else None
         self._written = 0  # the number of rows written so far
         self._last: dict[Any, asyncio.Future[None]] = {}  # the last write of each key that is in flight
 
-    async def read(self, key: Any) -> Any:
-        """The row of a key; None if there is none."""
+    def hedged_reads(self) -> HedgedCalls | None:
+        """The function that reads, with second calls, which are counted and bounded by themselves; None without."""
+        hedge, most = self._table.hedge_ms, self._table.max_in_flight
+        return None if hedge is None else HedgedCalls(self._read_fn, hedge / 1000, most)
+
+    def door_of_reads(self, hedged: HedgedCalls | None) -> TableDoor | None:
+        """A door of messages whose rows are read; None where they wait for nothing, and no second calls are counted."""
+        return None if self._read_door is None else TableDoor(self._read_door, hedged)
+
+    def door_of_writes(self) -> TableDoor | None:
+        """A door of messages that are written; None where they wait for nothing."""
+        return None if self._write_door is None else TableDoor(self._write_door)
+
+    async def read(self, key: Any, hedged: HedgedCalls | None = None) -> Any:
+        """The row of a key; None if there is none. `hedged` is how the function is called, if with second calls."""
         row = self._cache.get(key)
         if row is _MISSING:
             written, names = self._written, present_keys()
-            batches = self._read_batches
-            row = await (self._read_one(key, names) if batches is None else batches.ask(key, names))
+            fn, batches = hedged or self._read_fn, self._read_batches
+            row = await (self._reads.make(fn, key, names=names) if batches is None else batches.ask(fn, key, names))
             # A row that was written meanwhile may be newer.
             if written == self._written and not self._last:
                 self._cache.put(key, row)
@@ -284,35 +305,37 @@ class RemoteTableClient:
                 batches.cancel()
 
     async def _write(self, key: Any, row: Any, names: KeysOfCall) -> None:
+        assert self._write_fn is not None
         if self._write_batches is None:
-            assert self._table.write is not None
-            await self._writes.make(self._table.write, key, row, names=names)
+            await self._writes.make(self._write_fn, key, row, names=names)
         else:
-            await self._write_batches.ask(key, names, row)
+            await self._write_batches.ask(self._write_fn, key, names, row)
 
-    async def _read_one(self, key: Any, names: KeysOfCall) -> Any:
-        return await self._reads.make(self._read, key, names=names)
+    async def _read_many(self, fn: OfOne, keys: dict[Any, Any], names: KeysOfCall) -> Mapping[Any, Any]:
+        return _mapping(await self._reads.make(fn, list(keys), names=names))
 
-    async def _read_many(self, keys: dict[Any, Any], names: KeysOfCall) -> Mapping[Any, Any]:
-        return _mapping(await self._reads.make(self._read, list(keys), names=names))
-
-    async def _write_many(self, rows: dict[Any, Any], names: KeysOfCall) -> Mapping[Any, Any]:
-        assert self._table.write is not None
-        await self._writes.make(_anew(self._table.write), rows, names=names)
+    async def _write_many(self, fn: OfOne, rows: dict[Any, Any], names: KeysOfCall) -> Mapping[Any, Any]:
+        await self._writes.make(fn, rows, names=names)
         return {}
 
 
 def _door(
-    table: RemoteTable[Any, Any], rate: float | None, admission: Admission | None, circuit: Circuit | None
+    table: RemoteTable[Any, Any],
+    rate: float | None,
+    admission: Admission | None,
+    circuit: Circuit | None,
+    *,
+    counts: bool = False,
 ) -> FunctionDoor | None:
-    if rate is None and admission is None and circuit is None and table.concurrency is None:
+    """What calls of a function wait for; None if they wait for nothing, and nothing of them is to be counted."""
+    if not counts and rate is None and admission is None and circuit is None and table.concurrency is None:
         return None
     batch = None if table.batch is None else table.batch.size
     make = None if table.concurrency is None else partial(Concurrency, table.concurrency, table.most_calls)
     return FunctionDoor(RateLimiter(rate), admission, circuit, batch=batch, make=make)
 
 
-def _anew(fn: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+def _anew(fn: OfOne) -> OfOne:
     """A function of a batch that is given keys or rows of its own in each attempt: it may use them up."""
     return lambda asked: fn(asked.copy())
 
@@ -333,14 +356,14 @@ def with_client(table: RemoteTable[Any, Any], clients: Mapping[Any, Any]) -> Rem
 
 
 def joined(
-    remote: RemoteTableClient, fn: Callable[[Any, Any], Any], how: str
+    remote: RemoteTableClient, fn: Callable[[Any, Any], Any], how: str, hedged: HedgedCalls | None = None
 ) -> Callable[[Any], Awaitable[Iterable[Any]]]:
     """A function of (key, value) that joins a message with its row, for an asynchronous operator."""
     inner = how == "inner"
 
     async def join(message: tuple[Any, Any]) -> Iterable[Any]:
         key, value = message
-        row = None if key is None else await remote.read(key)
+        row = None if key is None else await remote.read(key, hedged)
         return () if inner and row is None else (fn(value, row),)
 
     return join

@@ -40,9 +40,9 @@ def tables(fn: Callable[[Any, Any], Any] = maybe) -> Plan:
     return plan(pipeline)
 
 
-def remote() -> Plan:
+def remote(hedge: timedelta | None = None) -> Plan:
     pipeline = Pipeline("p")
-    rows = pipeline.remote_table("rows", read=fetch)
+    rows = pipeline.remote_table("rows", read=fetch, hedge=hedge)
     pipeline.stream("in", key=str, value=str).join(rows, paired, id="join", how="left").send_to("out")
     return plan(pipeline)
 
@@ -73,6 +73,11 @@ def test_joined_tables_keep_rows_without_none() -> None:
     (store,) = [store for store in made.stores if store.operator == "join"]
     assert (made.operator("join").value, store.value) == ("int", "int")
     assert (store.schema.facts["left"], store.schema.facts["right"]) == ("left", "right")
+
+
+def test_a_lookup_is_shown_with_the_time_of_its_hedge() -> None:
+    assert "hedge" not in remote().operator("join").details
+    assert remote(hedge=timedelta(seconds=1)).operator("join").details["hedge"] == "1 s"
 
 
 def test_a_stream_that_looks_up_a_remote_table_keeps_nothing() -> None:

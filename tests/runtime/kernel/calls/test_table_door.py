@@ -12,12 +12,15 @@ import pytest
 
 from fluvial.dsl import Adaptive, Batch, Breaker, Cache, Limit, Pipeline, PipelineError, Retry, dead_letter
 from fluvial.dsl.operators.calls import breakers_of
+from fluvial.runtime import call_keys
 from fluvial.runtime.kernel.calls.admission import Admission
+from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.call import Call
 from fluvial.runtime.kernel.calls.circuit import Circuit
 from fluvial.runtime.kernel.calls.concurrency import Concurrency
 from fluvial.runtime.kernel.calls.rate_limiter import RateLimiter
 from fluvial.runtime.kernel.calls.table_door import FunctionDoor, TableDoor
+from fluvial.runtime.kernel.operators.remote_tables import RemoteTableClient
 from fluvial.runtime.testing import PipelineDriver
 
 SECOND = timedelta(seconds=1)
@@ -344,3 +347,49 @@ def test_a_call_that_is_cancelled_as_it_tries_lets_another_one_try_and_costs_not
     asyncio.run(cancel())
     assert not circuit.open
     assert admission.meters["budget"].used_in_all == 1
+
+
+class Paused(Service):
+    """A service that is up. Its first answer to a key, or to a row that is written, takes a minute."""
+
+    def __init__(self) -> None:
+        super().__init__(down=False)
+        self.known: set[str] = set()
+        self.keys: list[list[str]] = []
+
+    async def _answer(self, asked: Any) -> None:
+        self.keys.append(call_keys())
+        first = repr(asked) not in self.known
+        self.known.add(repr(asked))
+        await super()._answer(asked)
+        if first:
+            await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_read_that_takes_long_is_made_a_second_time_under_its_key_and_a_write_is_not(*, many: bool) -> None:
+    service = Paused()
+    with PipelineDriver(both(service, many=many, hedge=2 * SECOND, timeout=5 * MINUTE)) as driver:
+        for number in range(3):
+            driver.send("words", "w", key=f"{number}")
+        driver.advance(3 * SECOND)
+        assert written(driver) == ["w0", "w1", "w2"]
+        driver.send("rows", "row", key="k")
+        driver.advance(2 * MINUTE)
+    asked = [repr(asked) for _, asked in service.asked]
+    assert sorted(map(asked.count, {*asked})) == ([1, 2] if many else [1, 2, 2, 2])
+    assert len({*zip(asked, map(repr, service.keys), strict=True)}) == len({*asked})
+
+
+def test_a_pool_counts_the_second_calls_that_were_made_for_its_messages() -> None:
+    pipeline = both(Service(), hedge=SECOND)
+    (call, _), operator = pipeline.calls, pipeline.operator("row")
+    assert call.table is not None
+    client = RemoteTableClient(call.table)
+    hedged = client.hedged_reads()
+    assert hedged is not None
+    hedged.count = 3
+    reads = CallPool(operator, call, lambda _: None, door=client.door_of_reads(hedged))
+    others = CallPool(operator, call, lambda _: None, door=client.door_of_reads(client.hedged_reads()))
+    writes = CallPool(operator, call, lambda _: None, door=client.door_of_writes())
+    assert (reads.hedges, others.hedges, writes.hedges) == (3, 0, None)
