@@ -16,7 +16,7 @@ from .rate_limiter import RateLimiter
 class FunctionDoor(Door):
     """The door of the calls of one function of a remote table, of all tasks in a process: behind the cache and batches
     of the table. They also keep to a `rate` of keys. The value of a call has up to `batch` of them, where it has
-    several. `make` makes what follows the service.
+    several. With `cached` rows may be in the cache of the table. `make` makes what follows the service.
     """
 
     def __init__(
@@ -26,10 +26,11 @@ class FunctionDoor(Door):
         circuit: Circuit | None = None,
         *,
         batch: int | None = None,
+        cached: bool = False,
         make: Callable[[], Concurrency] | None = None,
     ) -> None:
         super().__init__(admission, circuit, None if make is None else make())
-        self._rate, self._batch, self._make = rate, batch, make
+        self._rate, self._batch, self._cached, self._make = rate, batch, cached, make
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def _admitted(self, value: Any) -> Ticket | None:
@@ -69,7 +70,11 @@ class FunctionDoor(Door):
     def room_for(self, expected: int) -> int:
         """How many more messages may be taken, with so many on their way to the table. The limit counts for none of
         them: the cache may have their rows."""
-        room = 1 << 30 if self._circuit is None else self._circuit.room(expected)
+        room = 1 << 30
+        if (circuit := self._circuit) is not None:
+            room = circuit.room(0 if self._cached else expected)
+            if self._cached and room:  # one by one they might come from the cache for long, and none would try
+                room = 1 << 30
         if (concurrency := self._concurrency) is not None:
             over = self._loop is None or self._loop.is_closed()
             busy = 0 if over else concurrency.running + concurrency.waiting

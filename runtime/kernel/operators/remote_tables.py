@@ -330,9 +330,9 @@ def _door(
     """What calls of a function wait for; None if they wait for nothing, and nothing of them is to be counted."""
     if not counts and rate is None and admission is None and circuit is None and table.concurrency is None:
         return None
-    batch = None if table.batch is None else table.batch.size
+    batch, cached = None if table.batch is None else table.batch.size, table.cache is not None
     make = None if table.concurrency is None else partial(Concurrency, table.concurrency, table.most_calls)
-    return FunctionDoor(RateLimiter(rate), admission, circuit, batch=batch, make=make)
+    return FunctionDoor(RateLimiter(rate), admission, circuit, batch=batch, cached=cached, make=make)
 
 
 def _anew(fn: OfOne) -> OfOne:

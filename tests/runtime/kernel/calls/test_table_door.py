@@ -307,9 +307,10 @@ def test_the_door_of_messages_lets_them_pass_and_says_whether_any_call_waits() -
     asyncio.run(wait())
 
 
-def test_a_rest_takes_no_messages_and_then_one() -> None:
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_rest_takes_no_messages_and_then_one_or_all_that_the_cache_may_have(*, cached: bool) -> None:
     circuit = Circuit(Breaker("service", failures=1, rest=timedelta(milliseconds=20)))
-    calls = door(circuit=circuit)
+    calls = FunctionDoor(RateLimiter(None), None, circuit, cached=cached)
     messages = TableDoor(calls)
 
     async def rest() -> None:
@@ -320,9 +321,10 @@ def test_a_rest_takes_no_messages_and_then_one() -> None:
         while not messages.room:
             await asyncio.sleep(0.01)
         messages.expect()
-        assert messages.room == 0  # one is on its way, to try
+        assert (messages.room > 1000) == cached  # else one is on its way, to try
         assert await messages.enter(call) is None
         assert await calls.enter(call) is None
+        assert messages.room == 0
         calls.leave(call, (), None)
         assert messages.room > 1000
 
