@@ -93,7 +93,7 @@ def letters_in(
 def _around(
     places: Collection[tuple[int, int]], starts: Sequence[int], ends: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """What is to be read of each partition: from the first of some places to the last one, as far as it is there."""
+    """The offsets between which each partition is read: from the first of these places up to the last that is there."""
     offsets = [[offset for partition, offset in places if partition == at] for at in range(len(ends))]
     first = [max(start, min(wanted, default=end)) for wanted, start, end in zip(offsets, starts, ends, strict=True)]
     last = [min(end, max(wanted, default=-1) + 1) for wanted, end in zip(offsets, ends, strict=True)]

@@ -35,7 +35,7 @@ R = TypeVar("R")
 MOST_WAITING = 1000
 # A tenth of those that wait, so that no single key takes the room of the others.
 MOST_PER_KEY = 100
-# Each is a mark in memory, and a message that a crash repeats. With fewer, one slow call would soon stop its partition.
+# Each takes memory, and is processed again after a crash. With fewer, one slow call would soon stop its partition.
 MOST_AHEAD = 10_000
 REVOKE_GRACE = timedelta(seconds=10)
 

@@ -118,7 +118,7 @@ class BatchPool:
             size = min(len(waiting), self._size)
             if not (hurry or size == self._size or waiting[0].deadline <= loop.time() + _NEARLY):
                 break
-            # The timer is not set: `_ended` comes back here, and there is no room before that.
+            # No timer is needed: there is room only once a batch has ended, and `_ended` calls this again.
             if self.in_flight + size > self.most_in_flight:
                 return
             calls = [waiting.popleft() for _ in range(size)]

@@ -65,7 +65,7 @@ class Circuit:
 
     def leave(self, error: BaseException | None, *, tried: bool, given_up: bool = False) -> None:
         """A call that has passed has ended. One that was `given_up` before its end says nothing about the service."""
-        # First: whatever comes of this call, another one may try, or all would wait for one that has ended.
+        # First: from here on another call may try, whatever this one says. Else all would wait for a try that is over.
         if tried:
             self._tries = False
         if given_up:

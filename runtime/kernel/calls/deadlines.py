@@ -58,7 +58,7 @@ class Deadlines:
 
     def made_by(self, worker: "asyncio.Task[Any] | None") -> Call | None:
         """The call that a task makes now, if its time is not over."""
-        # From the newest on: who asks has begun a moment ago, and thousands may be in flight.
+        # From the newest on: the call that asks has just begun, and thousands may be in flight.
         return next((call for call, task in reversed(self._running.items()) if task is worker), None)
 
     def _fire(self) -> None:

@@ -62,7 +62,7 @@ class Door:
         except Exception as error:
             return error
         finally:
-            # A door that was closed meanwhile has counted all of them as arrived already.
+            # Where the door was closed meanwhile, `close` has counted all expected calls as arrived.
             if self._expected:
                 self._arrived(1)
         if self._concurrency is not None:
@@ -131,12 +131,12 @@ class Door:
     def close(self) -> None:
         """Let no more calls begin. Those in flight are cancelled: they have cost nothing, and say nothing about the
         service."""
-        # Others may share the limit: what this pool expected would keep room from them for good.
+        # Others may share the limit: room that is held for calls which do not come would be lost to them for good.
         self._arrived(self._expected)
         if self._concurrency is not None:
             self._concurrency.close()
             self._began.clear()
-        # Emptied first: to leave a limit lets other calls begin, and a call that is cancelled leaves once more.
+        # Emptied first: a call that leaves its limit lets others begin, and one that is cancelled leaves a second time.
         inside, self._inside = self._inside, {}
         for call, (ticket, tried) in inside.items():
             if self._circuit is not None:
@@ -173,7 +173,7 @@ class PoolDoor(Door):
 
     @property
     def holds(self) -> bool:
-        """Whether calls wait for what others share, or none may be submitted because of that. A wait for a permit of
+        """Whether calls wait for a limit or a circuit, or may not be submitted because of one. A wait for a permit of
         the pool does not count: it may never end, and then is a stall."""
         if self._known is None or self._known.permits.taken < self._known.permits.size:
             return super().holds
@@ -205,7 +205,7 @@ class PoolDoor(Door):
         return refused
 
     async def _rested(self, circuit: Circuit) -> None:
-        """Wait until calls do not rest. One that does takes no permit soon."""
+        """Wait until the circuit lets calls begin. Meanwhile this one is not expected to take a permit."""
         if (pool := self._pool()) is None:
             await super()._rested(circuit)
             return

@@ -206,7 +206,7 @@ class InFlightTracker:
 
     def _line_up(self, message: InFlightMessage) -> None:
         targets, lines = set(map(_target, message.effects)).union(message.ordered), self._lines
-        # Most messages are alone with their targets and have ended by now: they need no line.
+        # Most messages have ended by now, and no other one waits for their targets: they need no line.
         if message.pending or not lines.keys().isdisjoint(targets):
             message.lines = tuple((target, lines.setdefault(target, Line())) for target in targets)
             for _, line in message.lines:
@@ -290,7 +290,7 @@ class InFlightTracker:
                 self._effects.drop_fired()
                 self._fail(message, error, operator)
                 return
-        # Last: what operators emit goes on to others at once, and could not be taken back.
+        # Last: the next operators process what is emitted at once, so that it could not be taken back.
         self._effects.emit_fired()
 
 

@@ -60,7 +60,7 @@ class OrderedQueues:
         while calls and calls[0].done:
             self.outstanding -= 1
             self._deliver(calls.popleft())
-        # Only now, when those that have ended are gone: before, they would count against the share.
+        # Only once calls that have ended are removed: until then they would count against the share.
         if queue in self._waiting:
             self._begin_parked(queue, self._share)
         # Keys come and go without end: an empty queue for each that ever came would fill the memory.

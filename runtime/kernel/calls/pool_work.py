@@ -184,7 +184,7 @@ class ProcessWork:
     def kill(self) -> None:
         """End the processes that have not ended by themselves."""
         with self._guard:
-            # A copy, and without the lock from here on: to drop one takes the lock, and waits until it has ended.
+            # A copy, used without the lock: `drop` takes the lock, and waits until its process has ended.
             left = list(self._all)
         for process in left:
             # All of them before the first is waited for, or the end of many would take the sum of their times.

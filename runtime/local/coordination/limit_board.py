@@ -191,7 +191,7 @@ class LimitBoard:
                 limit.set_spent_by_all(grant.spent.get(f"{limit.name}/budget", 0.0))
 
     def _set_most(self, key: str, meter: Meter) -> None:
-        # The smaller one: what is to be given back is not used any more, although the leader has not heard of that yet.
+        # The smaller one: what is to be given back is not used from now on, though the leader has yet to read of it.
         most = min(self._held[key], self._target[key])
         meter.most = most + self._before[key] if meter.per == math.inf else most
 
