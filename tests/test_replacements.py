@@ -58,7 +58,7 @@ REPLACEMENTS: Mapping[str, tuple[str, str]] = {
     "runtime/spark/test_task_jobs.py": ("", SHORTER),
     "runtime/spark/worker/test_source_level.py": ("tasks of Spark's", ""),
     "runtime/spark/worker/test_state_pages.py": ("", SMALLER),
-    "runtime/spark/worker/test_worker_process.py": ("a machine that has no room for a loop", SHORTER),
+    "runtime/spark/worker/test_worker_process.py": ("", SHORTER),
     "runtime/test_open_resources.py": ("", SHORTER),
     "runtime/test_output_routes.py": ("", SHORTER),
     "runtime/test_pipeline_letters.py": ("a replay that another one overtakes", ""),

@@ -47,8 +47,9 @@ class _OpenRun:
 class WorkerProcess:
     """The event loop of this process, and what is open by run; the run that was used last comes last."""
 
-    def __init__(self) -> None:
-        self._loop = CallLoop()
+    def __init__(self, loop: CallLoop | None = None) -> None:
+        """`loop` is one that has not begun; a new one by default."""
+        self._loop = loop or CallLoop()
         self._runs: dict[str, _OpenRun] = {}
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -13,6 +13,7 @@ import pytest
 from fluvial.dsl import Limit, Pipeline, resource
 from fluvial.planner import plan
 from fluvial.runtime.kernel.calls import cancellation
+from fluvial.runtime.kernel.calls.cancellation import CallLoop
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.output_routes import ExplainedSink
 from fluvial.runtime.spark.key_buckets import KeyBuckets
@@ -201,13 +202,12 @@ def test_a_process_that_is_forked_has_a_loop_of_its_own_and_leaves_that_of_its_p
     assert here.run(running()) is loop
 
 
-def test_a_loop_that_cannot_begin_leaves_no_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> Any:
+def test_a_loop_that_cannot_begin_leaves_no_coroutine() -> None:
+    def refused() -> Any:
         raise OSError("no descriptors")
 
-    monkeypatch.setattr(cancellation, "begin_loop", refused)
     with pytest.raises(OSError, match="no descriptors"):
-        WorkerProcess().run(running())
+        WorkerProcess(CallLoop(refused)).run(running())
 
 
 def test_a_task_has_its_part_of_a_limit(worker: WorkerProcess) -> None:
