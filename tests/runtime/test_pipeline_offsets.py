@@ -1,6 +1,7 @@
 """The offsets that a pipeline goes on from are shown, set, exported and imported; what else it keeps stays."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count as numbers
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.sending import ProducingSystem, stores_of
+from engines.sending import Fate, Killed, ProducingSystem, stores_of
 from engines.targets import contents, write
+from faults.mortal_log import MortalLog
 from fluvial.dsl import (
     Pipeline,
     PlanError,
@@ -23,7 +25,7 @@ from fluvial.dsl import (
 )
 from fluvial.planner import Settings, plan
 from fluvial.runtime import committed_offsets, export_offsets, import_offsets, reset, run, set_offsets
-from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in, write_checkpoints
+from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.coordination import exclusion
 from fluvial.runtime.local.input_offsets import changes_of, write_offsets
 from fluvial.runtime.local.reset_steps import stopped
@@ -362,26 +364,22 @@ def test_an_export_tells_of_messages_between_stages(system: System, tmp_path: Pa
 
 def test_after_a_crash_all_offsets_are_set_or_none(tmp_path: Path) -> None:
     """A store has a checkpoint of its own; a run accepts it wherever the write was cut off."""
-    for written in (False, True):
-        system = LogSystem(tmp_path / str(written), fsync=False)
+    fate, counts = Fate(), list[list[bytes | None]]()
+    for steps in numbers():
+        system = LogSystem(tmp_path / str(steps), fsync=False)
         add(system, 1, 2, 3)
         went(counting(), system)
-        plan_of = Settings()
-        with pytest.MonkeyPatch.context() as patch:
-            _cut_off(patch, written=written)
-            with pytest.raises(KeyboardInterrupt):
-                set_offsets(counting(), {"in": 1}, system=system, settings=plan_of)
-        assert went(counting(), system, "counts") == ([b"4", b"5"] if written else [])
-
-
-def _cut_off(patch: pytest.MonkeyPatch, *, written: bool) -> None:
-
-    def cut(*given: Any) -> None:
-        if written:
-            write_checkpoints(*given)
-        raise KeyboardInterrupt
-
-    patch.setattr("fluvial.runtime.local.input_offsets.write_checkpoints", cut)
+        fate.left = steps
+        with suppress(Killed):
+            set_offsets(counting(), {"in": 1}, system=MortalLog(system.directory, fate))
+        counts.append(went(counting(), system, "counts"))
+        if fate.left >= 0:
+            break
+    wrote = [*map(bool, counts)]
+    assert [one for one in counts if one] == [[b"4", b"5"]] * sum(wrote)
+    assert wrote == sorted(wrote), "nothing is set up to some step, and all from there on"
+    assert not wrote[0]
+    assert sum(wrote) > 1, "one was killed with all set, and the last was not killed"
 
 
 @pytest.mark.slow

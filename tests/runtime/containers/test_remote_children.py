@@ -2,6 +2,7 @@
 process, in which tasks run shells."""
 
 import asyncio
+import hmac
 import signal
 import socket
 import threading
@@ -18,12 +19,12 @@ from fluvial.dsl import FluvialError, NoProgressError, Pipeline, SystemProblem
 from fluvial.dsl.errors import ContainerFailed
 from fluvial.planner.settings import Settings
 from fluvial.runtime import Progress, Report
-from fluvial.runtime.containers import remote_children, task_connection
+from fluvial.runtime.containers import remote_children
 from fluvial.runtime.containers.child_process import ChildConfig
 from fluvial.runtime.containers.cluster_task import ChildStart, run_task
 from fluvial.runtime.containers.remote_children import RemoteChildren, TaskEnded
 from fluvial.runtime.containers.supervisor import Supervisor, supervise
-from fluvial.runtime.containers.task_connection import TaskOrder, connect
+from fluvial.runtime.containers.task_connection import TaskGreeting, TaskOrder, connect
 from fluvial.runtime.launch import Until
 from fluvial.runtime.process.run_control import RUN_CONTROL, RunControl
 from fluvial.runtime.report import OnProgress
@@ -293,13 +294,29 @@ def test_an_error_of_the_cluster_that_comes_again_ends_the_run() -> None:
     assert "SIGKILL" not in "".join(run.said)  # the other one was stopped
 
 
-def test_a_worker_with_another_version_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_connection, "version", lambda _: "99.0")
-    run = Run(Threads([shell(ENDS)]))
+def later(order: TaskOrder) -> str:
+    """A task of a later version of Fluvial, which is sent away."""
+
+    async def greet() -> str:
+        reader, writer = await asyncio.open_connection(order.host, order.port)
+        challenge = (await reader.readline()).decode().strip()
+        proof = hmac.new(order.key, f"task {challenge} ours".encode(), "sha256").hexdigest()
+        greeting = TaskGreeting(start=order.start, challenge="ours", proof=proof, process="there", version="99.0")
+        writer.write(json.encode(greeting) + b"\n")
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        return f"answered {answer!r}"
+
+    return asyncio.run(greet())
+
+
+def test_a_worker_with_another_version_ends_the_run() -> None:
+    run = Run(Threads([later]))
     with pytest.raises(SystemProblem) as raised:
         run.supervise()
     assert_explains(raised.value, "a worker has Fluvial 99.0", None, "one version", "on every worker")
-    assert "no place" in str(run.cluster.results[0])
+    assert run.cluster.results == ["answered b''"]
 
 
 def test_a_task_without_the_key_of_its_start_does_not_take_its_place() -> None:

@@ -6,7 +6,7 @@ from weakref import ref
 
 import pytest
 
-from fluvial.runtime.process.gc_tuning import _collector, keep_imports, reduced_gc
+from fluvial.runtime.process.gc_tuning import _Collector, reduced_gc
 
 
 @pytest.fixture(params=[(700, 10, 10), (100_000, 10, 10), (0, 10, 10)])
@@ -45,7 +45,6 @@ def test_what_was_frozen_before_stays_frozen() -> None:
 def imports_freed() -> Iterator[None]:
     """What the test has kept is let go again: the process of the tests goes on."""
     yield
-    _collector._kept = False
     gc.unfreeze()
     gc.enable()
 
@@ -53,13 +52,15 @@ def imports_freed() -> Iterator[None]:
 @pytest.mark.usefixtures("imports_freed")
 def test_what_a_process_of_ours_has_imported_is_kept_for_as_long_as_it_lives() -> None:
     gc.disable()
-    keep_imports()
+    collector = _Collector()
+    collector.keep()
     assert gc.isenabled()
     imported = gc.get_freeze_count()
     assert imported > 0
     made = [[number] for number in range(1000)]
-    with reduced_gc():
-        assert gc.get_freeze_count() >= imported + len(made)  # what there is as a run begins, too
+    collector.enter()
+    assert gc.get_freeze_count() >= imported + len(made)  # what there is as a run begins, too
+    collector.leave()
     assert gc.get_freeze_count() >= imported
 
 
@@ -72,8 +73,11 @@ class Circle:
 
 @pytest.mark.usefixtures("imports_freed")
 def test_what_a_run_has_left_behind_is_not_kept_by_the_next_one() -> None:
-    keep_imports()
-    with reduced_gc():
-        left = ref(Circle())
-    with reduced_gc():
-        assert left() is None
+    collector = _Collector()
+    collector.keep()
+    collector.enter()
+    left = ref(Circle())
+    collector.leave()
+    collector.enter()
+    assert left() is None
+    collector.leave()

@@ -131,8 +131,9 @@ class LiveContainers:
         self.start(number, ContainerId(number, 0))
         self.containers = max(self.containers, number + 1)
 
-    def start(self, number: int, id: ContainerId | None = None) -> None:
-        """Start a container, in place of one that is alive."""
+    def start(self, number: int, id: ContainerId | None = None, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Start a container, in place of one that is alive. What happens `meanwhile` does so once it has read which
+        elasticity the run has."""
         self.kill(number)
         self.suspected.discard(number)
         stack, loop = ExitStack(), CallLoop()
@@ -143,6 +144,7 @@ class LiveContainers:
         setup = engine.ContainerSetup(
             plan, self.system, self.settings, "stopped", self.machine(), lambda: False, loop, stack
         )
+        meanwhile()
         container = engine._prepare(setup, id, None, None)
         assert container is not None
         self.alive[number] = container, stack, loop
@@ -352,7 +354,7 @@ def in_one_thread(system: ProducingSystem) -> Iterator[None]:
     take = WarmUp.take
 
     def turn_and_take(warming: WarmUp) -> object:
-        if not warming.settled:
+        if system.restores and not warming.settled:
             warming.turn()
         return take(warming)
 

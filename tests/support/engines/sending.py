@@ -1,7 +1,7 @@
 """A system in memory to which records are sent as they come, and which a run can be killed at, at any of its calls."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -131,7 +131,8 @@ class ProducingAdmin(MemoryAdmin):
 class ProducingSystem(MemorySystem):
     """What is flushed is safe; of what is not, some may arrive all the same when the sender dies. `batch` is the most
     messages that a consumer gives at once; `removed` counts how often a stream of a name was removed. `largest` has the
-    most bytes of a record, by stream."""
+    most bytes of a record, by stream. `on_send` is called with what a sender is about to send. While it `restores`
+    nothing, containers in one thread get no further with their restores: see `in_one_thread`."""
 
     def __init__(self, largest: Mapping[str, int] | None = None) -> None:
         super().__init__()
@@ -139,6 +140,8 @@ class ProducingSystem(MemorySystem):
         self.batch = 3
         self.metadata_ms = 0
         self.fate = Fate()
+        self.restores = True
+        self.on_send: Callable[[str, Sequence[Record]], None] = lambda *_: None
         self.stores: dict[str, KillableStore] = {}
         self.starts: dict[StreamPartition, int] = {}
         self._owners: Counter[str] = Counter()
@@ -244,6 +247,7 @@ class MemorySender:
         self.known.update(streams)
 
     def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        self._system.on_send(stream, records)
         self._step()
         assert self._id is None or self._open
         refuse_larger(self._system.largest, stream, records)

@@ -1,13 +1,11 @@
 """Which store a task goes on with, where state has changelogs."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace as with_fields
 from itertools import count
 from threading import Event
-from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -27,6 +25,7 @@ from fluvial.runtime.local.stores.store_keys import CHECKPOINT, META
 from fluvial.runtime.local.task_setup import TaskSetup
 from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.state import MemoryStore
+from fluvial.runtime.systems.contract import StreamPartition
 
 PATIENCE = 10.0
 NOW = 1_800_000_000
@@ -236,17 +235,20 @@ def test_outputs_are_produced_while_a_thread_waits_for_the_flush_of_others(syste
 
 
 def test_checkpoints_are_read_once_no_open_transaction_hides_one(system: ProducingSystem) -> None:
-    checkpoints_of_p = "p-checkpoints"
-    with closing(system.producer()) as producer:
-        producer.begin().commit("p", {"in/0": b"1", "in/1": b"2"})
-    seen, pauses = [0, 0, 1, 2], list[float]()
+    pauses = list[float]()
 
-    def ends(_: object, stream: str) -> list[int]:
-        assert stream == checkpoints_of_p
-        return [seen.pop(0)]
+    class Writer(MemorySender):
+        def ends(self, partitions: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+            return dict.fromkeys(partitions, 2)
 
-    sender = system.record_producer("p")
-    with patch.object(ProducingAdmin, "ends", ends), patch.object(sender, "ends", lambda places: {places[0]: 2}):
-        await_checkpoints(system, "p", sender, pauses.append)
-    assert not seen
+    class Reader(ProducingAdmin):
+        def ends(self, stream: str) -> list[int]:
+            assert stream == "p-checkpoints"
+            return [[0, 0, 1, 2][len(pauses)]]
+
+    class Hiding(ProducingSystem):
+        def admin(self) -> Reader:
+            return Reader(self)
+
+    await_checkpoints(Hiding(), "p", Writer(system, "p", Counter()), pauses.append)
     assert len(pauses) == 3

@@ -4,24 +4,23 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
-from unittest.mock import patch
 
 import pytest
 from msgspec import structs
 
 from engines.live_containers import counting
-from engines.sending import ProducingSystem
+from engines.sending import ProducingSystem, RefusingSystem
 from engines.targets import write
 from fluvial.dsl import SystemProblem, TakenOver
 from fluvial.planner import Settings
 from fluvial.planner.stream_names import checkpoints as checkpoints_of
+from fluvial.planner.stream_names import coordinator
 from fluvial.planner.task_assignment import stages_with
 from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint, checkpoints_in, encode
 from fluvial.runtime.local.coordination.assignments import Assignment, CoordinatorState, Gone, moved, scaled
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.membership import ContainerId, MembershipGuard, begin_run, join
-from fluvial.runtime.local.handover import fail_over_watch as module
 from fluvial.runtime.local.handover.fail_over_watch import FailOverWatch, begin_watch
 from fluvial.runtime.local.handover.heartbeats import Heartbeats
 from fluvial.runtime.local.handover.owners import owners_of
@@ -37,9 +36,9 @@ PARTITIONS = 6
 class Watching:
     """Containers of a run without any tasks in them, which send heartbeats and watch each other by a hand clock."""
 
-    def __init__(self, containers: int) -> None:
+    def __init__(self, containers: int, system: ProducingSystem | None = None) -> None:
         self.now = 0.0
-        self.system = ProducingSystem()
+        self.system = system or ProducingSystem()
         self.system.batch = 1000
         write(self.system, {"in": [[] for _ in range(PARTITIONS)]})
         self.machine = replace(THIS_MACHINE, clock=lambda: self.now, sleep=self.sleep)
@@ -72,8 +71,9 @@ class Watching:
             heartbeats.close(ended=ended)
             stack.close()
 
-    def pass_time(self, steps: int = 1, but: tuple[int, ...] = ()) -> None:
-        """Let time pass, in which those that are alive act, except some that stand still."""
+    def pass_time(self, steps: int = 1, but: tuple[int, ...] = (), blind: tuple[int, ...] = ()) -> None:
+        """Let time pass, in which those that are alive act, except some that stand still; those that are `blind` send
+        heartbeats, and do not look."""
         for _ in range(steps):
             self.now += STEP
             acting = [number for number in sorted(self.alive) if number not in but]
@@ -89,7 +89,8 @@ class Watching:
                 except SystemProblem:  # taken for dead: whoever has started it starts it again
                     self.start(number)
                     continue
-                watch.look_safely()
+                if number not in blind:
+                    watch.look_safely()
                 assert not watch._failing
             self.hand_over()
 
@@ -238,10 +239,9 @@ def test_tasks_are_evened_out_once_all_are_alive_and_not_before() -> None:
 def test_the_next_one_decides_where_the_first_cannot() -> None:
     with closing(Watching(3)) as run:
         run.pass_time(2)
-        guard, _, watch, _ = run.alive[0]
-        with patch.object(watch, "look", lambda: None):  # its brokers answer, but it stands still in a call, say
-            run.kill(2)
-            run.pass_time(14)
+        guard, *_ = run.alive[0]
+        run.kill(2)
+        run.pass_time(14, blind=(0,))  # its brokers answer, but it stands still in a call, say
         assert {*run.owners().values()} == {0, 1}
         assert guard.assignment is not None
 
@@ -292,20 +292,17 @@ def moved_to(state: CoordinatorState, tasks: dict[str, int]) -> Assignment:
 
 
 def test_what_fails_is_reported_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise ValueError("something else")
-
-    with closing(Watching(2)) as run:
+    with closing(Watching(2, system := RefusingSystem())) as run:
         run.pass_time(2)
         run.kill(1)
-        watch = run.alive[0][2]
-        with patch.object(module, "fail_over", fails):
-            for _ in range(6):
-                run.now += STEP
-                heartbeats = run.alive[0][1]
-                heartbeats.turn_safely(0.0)
-                watch.look_safely()
-        assert caplog.text.count("something else") == 1
+        _, heartbeats, watch, _ = run.alive[0]
+        system.refuses = True
+        for _ in range(6):
+            run.now += STEP
+            heartbeats.turn_safely(0.0)
+            watch.look_safely()
+        assert caplog.text.count("cannot look after the others, and tries again: no broker") == 1
+        system.refuses = False
         run.pass_time(20)
         assert {*run.owners().values()} == {0}
 
@@ -315,17 +312,20 @@ def test_a_decision_that_takes_long_holds_no_heartbeat_up() -> None:
         run.pass_time(2)
         run.kill(2)
 
-        def slow(*_: object, **__: object) -> tuple[str, ...]:
-            for _turn in range(6):
+        written: list[str] = []
+
+        def slow(stream: str, _: object) -> None:
+            for _turn in range(6) if stream == coordinator("p") else ():
                 run.now += STEP
                 for number in (0, 1, 0, 1):
                     heartbeats = run.alive[number][1]
                     heartbeats.turn_safely(0.0)
                 assert 0 in run.alive[1][1].alive
-            return ()
+            written.append(stream)
 
-        with patch.object(module, "fail_over", slow):
-            run.pass_time(4)
+        run.system.on_send = slow
+        run.pass_time(4)
+        assert coordinator("p") in written
         assert not {*run.alive[1][1].silent} - {2}
 
 

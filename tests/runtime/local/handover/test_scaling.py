@@ -19,7 +19,7 @@ from fluvial.dsl.pipeline import Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import scale
 from fluvial.runtime.launch import checked_plan
-from fluvial.runtime.local.coordination.assignments import Assignment, DrainRequest
+from fluvial.runtime.local.coordination.assignments import Assignment, DrainRequest, Presence
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.coordination.membership import begin_run
 from fluvial.runtime.local.coordination.run_ends import ends_now
@@ -243,7 +243,14 @@ def test_a_system_without_changelogs_is_refused(tmp_path: Path) -> None:
 )
 def test_a_run_that_cannot_be_scaled_is_refused(system: ProducingSystem, until: str, wrong: str, expected: str) -> None:
     begin_run(checked_plan(pipeline(), system, Settings()), system, 2, until)
-    with patch.object(Coordinator, "ask", lambda *_: object()), patch.object(scaling, "ABSENT_SECONDS", 0.0):
+    of_before = Presence(container=0, generation=1, run="before", incarnation="i", state="running")
+
+    def answer(*_: object) -> None:
+        system.on_send = on_send
+        Coordinator(system, "p").write(of_before)
+
+    on_send, system.on_send = system.on_send, answer
+    with patch.object(scaling, "ABSENT_SECONDS", 0.0):
         assert_explains(refusal(SystemProblem, system), wrong, None, expected)
 
 

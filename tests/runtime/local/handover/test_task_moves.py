@@ -1,11 +1,10 @@
 """Tasks that go from one container to another while both run."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import count as counter
 from threading import Event
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -20,13 +19,11 @@ from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.planner.task_assignment import StageTasks, tasks_of
 from fluvial.runtime import run
-from fluvial.runtime.local import engine
 from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in
 from fluvial.runtime.local.container import Container
-from fluvial.runtime.local.coordination.assignments import Presence
-from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
+from fluvial.runtime.local.coordination.assignments import Presence, read_record
 from fluvial.runtime.local.coordination.membership import ContainerId
-from fluvial.runtime.local.handover import checkpoint_follower, warm_up
+from fluvial.runtime.local.handover import warm_up
 from fluvial.runtime.systems.partitioner import partition_of
 
 PARTITIONS = 4
@@ -242,20 +239,20 @@ def test_what_a_container_handed_over_while_its_successor_joined_is_not_run_twic
         live.rest()
         zombie = live.alive.pop(0)
         live.system._memory.claims.clear()
-        write = Coordinator.write
 
-        def slow(stream: Coordinator, record: Presence) -> None:
-            with patch.object(Coordinator, "write", write):
-                if record.state == "starting":
-                    live.scale(2)
-                    live.start(1)
-                    for _ in range(20):
-                        live.turn(1)
-                        zombie[0].turn()
-                stream.write(record)
+        def stands_still(_: str, records: Sequence[Record]) -> None:
+            record = read_record(*records[0][:2])
+            if isinstance(record, Presence) and record.state == "starting":
+                system.on_send = on_send
+                live.scale(2)
+                live.start(1)
+                for _turn in range(20):
+                    live.turn(1)
+                    zombie[0].turn()
 
-        with patch.object(Coordinator, "write", slow):
-            live.start(0)
+        on_send, system.on_send = system.on_send, stands_still
+        live.start(0)
+        assert system.on_send is on_send
         assert [len(live.tasks_of(number)) for number in (0, 1)] == [2, 2]
         zombie[1].close()
 
@@ -350,11 +347,11 @@ def test_a_task_that_was_handed_over_is_not_taken_again_while_brokers_hide_its_l
         for _ in range(3):
             live.turn(1)
         until_a_task_leaves(live, 0)
-        before = checkpoints_in(system, "p")
+        before = system.admin().checkpoints("p")
         live.turn(0)
         gone = {f"in/{number}" for number in range(PARTITIONS)} - {*live.tasks_of(0)}
         live.scale(3)
-        with patch.object(checkpoint_follower, "checkpoints_in", lambda *_: before):
+        with patch.object(ProducingAdmin, "checkpoints", lambda *_: before):
             live.turn(0)
         assert gone
         assert not gone & {*live.tasks_of(0)}
@@ -446,20 +443,17 @@ def test_a_container_that_joins_while_tasks_are_split_joins_the_run(
         if before > 1:
             live.scale(2, elasticity=before)
             live.rest()
-        run, prepare = live._assignment().run, engine._prepare
+        run = live._assignment().run
         live.kill(number)
 
-        def late(*given: Any) -> Container | None:
-            """It has read which elasticity the run has, and another is decided."""
+        def split() -> None:
             live.scale(2, elasticity=2)
             live.containers = 2
             for _ in range(turns):
                 for one in live.alive:
                     live.turn(one)
-            return prepare(*given)
 
-        with patch.object(engine, "_prepare", late):
-            live.start(number, ContainerId(number, 0))
+        live.start(number, ContainerId(number, 0), meanwhile=split)
         live.containers = max(2, number + 1)
         assert live._assignment().run == run
         live.rest()

@@ -22,6 +22,7 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext, java_gateway
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from engines import sessions
@@ -111,7 +112,7 @@ def test_while_java_starts_whoever_makes_a_session_waits_and_standard_error_is_l
         raise OSError("no Java")
 
     before = os.fstat(2)
-    monkeypatch.setattr(sessions_of_runs, "launch_java", look)
+    monkeypatch.setattr(java_gateway, "launch_gateway", look)
     error = error_of(lambda: session_for(None).__enter__(), SystemProblem)
     Path(re.findall(r"\S+\.log", str(error))[0]).unlink()
     assert free == [False, False]
@@ -122,14 +123,24 @@ def test_a_session_that_the_user_makes_meanwhile_is_used_and_not_stopped(
     no_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_java("exit 1")
-    theirs: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]"))  # has no `stop`
-    for master in (None, "local[1]"):
+    java = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False))
+    theirs: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]", _jsc=java))  # has no `stop`
+
+    def none_at_first() -> None:
         found = iter([None, theirs])
-        monkeypatch.setattr(sessions_of_runs, "_active_session", lambda found=found: next(found))
+
+        def active() -> Any:
+            if (session := next(found)) is None:
+                raise PySparkRuntimeError("none yet")
+            return session
+
+        monkeypatch.setattr(SparkSession, "active", active)
+
+    for master in (None, "local[1]"):
+        none_at_first()
         with sessions_of_runs._context(master) as session:
             assert session is theirs
-    found = iter([None, theirs])
-    monkeypatch.setattr(sessions_of_runs, "_active_session", lambda: next(found))
+    none_at_first()
     error = error_of(lambda: sessions_of_runs._context("local[2]").__enter__(), UsageError)
     assert "where this process has a session of 'local[1]'" in str(error)
 

@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
+from pyspark import TaskContext
+
 from fluvial.dsl import BatchPart, Message, Pipeline, dead_letter
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
@@ -18,7 +20,6 @@ from fluvial.runtime.spark.lowering.lowering import components, levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack
 from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.spark.rows import Messages, decode
-from fluvial.runtime.spark.worker import task_sinks
 from fluvial.runtime.spark.worker.source_level import level_zero
 from fluvial.runtime.systems.contract import RecordBatch
 
@@ -64,7 +65,10 @@ def test_the_part_of_a_sink_is_that_of_its_source_partition(monkeypatch: pytest.
     shipped = shipped_with(pipeline)
     told = []
     for number in (7, 0):
-        monkeypatch.setattr(task_sinks, "batch_of_task", lambda number=number: ("q", 3, number))
+        context = object.__new__(TaskContext)  # which its class would make only once
+        context._partitionId = number
+        context._localProperties = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "3"}
+        monkeypatch.setattr(TaskContext, "_taskContext", context)
         for stream, partition in (("a", 1), ("b", 1)):
             passed_on(shipped, stream, partition, b"x")
         sink: Any = unpack(shipped)[0].plan.pipeline.sinks[0].sink
