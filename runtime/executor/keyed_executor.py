@@ -30,8 +30,7 @@ from .watchers import Watchers
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Enough that a call which ends always finds the next one waiting, and few enough that what a crash repeats, and what
-# memory holds, stays small.
+# Enough that a call which ends always finds the next one, and few enough that a crash repeats little of them.
 MOST_WAITING = 1000
 # A tenth of those that wait, so that no single key takes the room of the others.
 MOST_PER_KEY = 100
