@@ -30,13 +30,8 @@ _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib"
 _LATER = ("networkx", "prometheus_client")
 """What plans and metrics load where they need it, as it takes long."""
 
-_loaded: dict[str, ModuleType] = {}
-
-
-def loaded_modules() -> tuple[ModuleType, ...]:
-    """The user's modules that were loaded from targets. Other processes may be unable to import them by name, so their
-    functions are pickled by value."""
-    return tuple(module for name, module in _loaded.items() if sys.modules.get(name) is module)
+_loaded = set[str]()
+"""The names of the user's modules that were loaded with targets. A file may be loaded anew under such a name."""
 
 
 def load_pipeline(target: str) -> Pipeline:
@@ -69,7 +64,7 @@ def _load_file(file: str, target: str) -> ModuleType:
     assert spec is not None, "its name ends in .py"
     assert spec.loader is not None
     module = module_from_spec(spec)
-    _loaded.pop(name, None)
+    _loaded.discard(name)
     with _user_code(file, path.parent):
         # Registered before it runs, as an import does: dataclasses and pickle look modules up there.
         sys.modules[name] = module
@@ -78,7 +73,7 @@ def _load_file(file: str, target: str) -> ModuleType:
         except BaseException:
             del sys.modules[name]
             raise
-    _loaded[name] = module
+    _loaded.add(name)
     return module
 
 
@@ -97,7 +92,7 @@ def _load_module(name: str, target: str) -> ModuleType:
             raise UsageError(explain(wrong, _FORMS, remedy, f"target {target}"))
         module = import_module(name)
     if _is_users(getattr(module, "__file__", None)):
-        _loaded[name] = module
+        _loaded.add(name)
     return module
 
 
@@ -145,7 +140,7 @@ def _user_code(code: str, folder: Path) -> Iterator[None]:
     for name in sys.modules.keys() - before:
         file = getattr(sys.modules[name], "__file__", None)
         if file is not None and Path(file).is_relative_to(folder) and _is_users(file):
-            _loaded[name] = sys.modules[name]
+            _loaded.add(name)
             new.append(sys.modules[name])
     refuse_taken(new, [str(folder)])
 
