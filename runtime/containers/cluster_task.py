@@ -44,7 +44,7 @@ def run_order(order: bytes, env: Mapping[str, str]) -> str:
 
 
 async def run_task(order: TaskOrder, start: ChildStart, machine: Machine = THIS_MACHINE) -> str:
-    """Run a container to its end, which the supervisor is told. Returns why it did not run; empty if it did."""
+    """Run a container to its end, and report that to the supervisor. Returns why it did not run; empty if it did."""
     process = machine.process_name()
     try:
         connection = await connect(order, process)

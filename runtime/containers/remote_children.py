@@ -33,8 +33,8 @@ _KILLED_SECONDS = 5.0
 """Time in which a task has to tell that its container was killed, or that a task of the cluster's has ended."""
 
 TaskEnded = Callable[[FluvialError | str], None]
-"""Told once, by any thread, when a task has ended: why it did not run its container, or an error that a restart cannot
-help; an empty text if it did run it."""
+"""Called once, by any thread, when a task has ended: with why it did not run its container, or an error that a restart
+cannot help; with an empty text if it did run it."""
 
 
 class TaskCluster(Protocol):

@@ -63,7 +63,7 @@ class OwnChild(RunningChild, Protocol):
 
 Say = Callable[[str], None]
 Start = Callable[[ChildConfig, str, Callable[[ChildReport], None], Say], Awaitable[RunningChild]]
-"""Starts the process of a container: gets its config, its title, what receives its reports, and what is told the lines
+"""Starts the process of a container: gets its config, its title, what receives its reports, and what is given the lines
 of its stderr. Raises OSError if it cannot be started, and FluvialError if it never can."""
 Starting = AbstractAsyncContextManager[Start]
 """Gives what starts containers somewhere, as long as it is open."""

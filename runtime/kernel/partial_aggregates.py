@@ -149,8 +149,8 @@ class Combiner:
             return None, None
 
     def _checked(self, accumulator: Any) -> bytes:
-        """An encoded accumulator. Raises an error if another one would be decoded, as of a type that is not the one
-        told, or if it is too long."""
+        """An encoded accumulator. Raises an error if another one would be decoded, as where it is of another type than
+        was declared, or if it is too long."""
         data = _encode(accumulator)
         if len(data) > MOST_BYTES or _encode(self._decode_accumulator(data)) != data:
             raise ValueError("the accumulator does not travel")

@@ -44,7 +44,7 @@ _GONE = (Py4JError, OSError, EOFError)
 Work = Callable[[bytes, Mapping[str, str]], str]
 """What a task does: it gets its order, and the environment for its children. Returns why it did nothing, or no text."""
 JobEnded = Callable[[FluvialError | str], None]
-"""Told by another thread what `Work` has returned, why Spark could not run it, or an error that comes again."""
+"""Called by another thread with what `Work` has returned, why Spark could not run it, or an error that comes again."""
 
 
 class DriverAddress(NamedTuple):

@@ -226,7 +226,7 @@ def problem(error: Exception, starts: int) -> FluvialError:
         return _unreadable_time(*overflow.groups())
     if (of_worker := _worker_problem(message, starts)) is not None:
         return of_worker
-    # Behind the others: such words also stand in what users' functions raise, which has been told by then.
+    # Behind the others: such words also stand in what users' functions raise, which has been reported by then.
     if line := next((line for line in text.splitlines() if remedy_for(Exception(line))), None):
         return exhausted(Exception(line.strip(" :")), "Spark")
     if (without_python := python_problem(message)) is not None:
