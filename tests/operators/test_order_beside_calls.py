@@ -45,7 +45,7 @@ def keyed(pipeline: Pipeline) -> KeyedStream[str, int]:
 
 
 def send(driver: PipelineDriver, key: str | None) -> None:
-    """Send all numbers at once, so that their calls are under way together."""
+    """Send all numbers at once, so that their calls are in flight together."""
     driver.records.send(
         "in", [(None if key is None else key.encode(), b"%d" % number, number, ()) for number in NUMBERS]
     )

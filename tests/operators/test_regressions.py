@@ -132,7 +132,7 @@ def test_time_waits_for_the_panes_behind_a_call() -> None:
         assert (report.late, panes(driver, "out")) == ({}, [(10, "on_time", 6), (20, "on_time", 4)])
 
 
-def test_a_call_does_not_wait_for_one_that_is_under_way() -> None:
+def test_a_call_does_not_wait_for_one_that_is_in_flight() -> None:
     pipeline = Pipeline("p")
     pipeline.stream("in", value=int).async_flat_map(slow_below_ten, id="call", order="none").send_to("out")
     with PipelineDriver(pipeline) as driver:
@@ -161,7 +161,7 @@ def bare_task(pipeline: Pipeline) -> Any:
     return StageTask(program, MemoryStore())
 
 
-def test_a_message_under_way_at_a_crash_is_not_late_when_it_comes_again() -> None:
+def test_a_message_in_flight_at_a_crash_is_not_late_when_it_comes_again() -> None:
     pipeline = Pipeline("p")
     looked_up = keyed(pipeline).async_flat_map(slow_below_ten, id="look-up", order="none")
     crossed = looked_up.partition_by(str, id="by-value", key_type=str, value=int)

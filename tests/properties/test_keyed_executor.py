@@ -37,7 +37,7 @@ class Seen:
     """What calls did, and what is to hold at each moment."""
 
     begun: list[int] = field(default_factory=list)
-    under_way: set[Sent] = field(default_factory=set)
+    in_flight: set[Sent] = field(default_factory=set)
     finished: set[int] = field(default_factory=set)
     handed: list[Sent] = field(default_factory=list)
     tries: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -45,15 +45,15 @@ class Seen:
     most_inside: int = 0
 
     async def call(self, sent: Sent) -> int:
-        assert sent.key is None or all(other.key != sent.key for other in self.under_way), "two calls of one key"
-        self.under_way.add(sent)
-        self.most_at_once = max(self.most_at_once, len(self.under_way))
+        assert sent.key is None or all(other.key != sent.key for other in self.in_flight), "two calls of one key"
+        self.in_flight.add(sent)
+        self.most_at_once = max(self.most_at_once, len(self.in_flight))
         self.begun.append(sent.number)
         self.tries[sent.number] += 1
         try:
             await asyncio.sleep(sent.seconds)
         finally:
-            self.under_way.discard(sent)
+            self.in_flight.discard(sent)
         if self.tries[sent.number] <= sent.failures:
             raise ConnectionError(sent.number)
         return sent.number
@@ -192,7 +192,7 @@ def test_after_a_crash_each_message_is_processed_from_the_position(
 
     run(first, until=crash_at)
     run(second)
-    assert not before.under_way, "a call runs on behind the block"
+    assert not before.in_flight, "a call runs on behind the block"
     assert before.finished | after.finished == {one.number for one in messages}
     # What is processed twice is what was ahead of the position.
     assert len(before.finished & after.finished) <= 2 * (limits.max_ahead + 1)
@@ -210,7 +210,7 @@ def test_a_revoked_partition_lands_no_more_and_holds_nobody_up(
     async def revoke(executor: KeyedExecutor[Sent, int]) -> None:
         await asyncio.sleep(at)
         position = await executor.revoke(revoked, grace=timedelta(seconds=grace))
-        told.append((position, [one.number for one in seen.under_way if one.partition == revoked]))
+        told.append((position, [one.number for one in seen.in_flight if one.partition == revoked]))
 
     async def work() -> None:
         async with KeyedExecutor(seen.call, **limits._asdict(), on_result=seen.result) as executor:

@@ -24,7 +24,7 @@ class LandingMachine(RuleBasedStateMachine):
         self.landing = OffsetTracker(5)
         self.next = 5
         self.batches: list[tuple[Sequence[int], int]] = []  # offsets, and how many of them have begun
-        self.under_way: list[tuple[int, bytearray, int]] = []  # offset, and where its mark is
+        self.in_flight: list[tuple[int, bytearray, int]] = []  # offset, and where its mark is
         self.begun: list[int] = []
 
     @rule(gaps=st.lists(st.integers(1, 3), min_size=1, max_size=5))
@@ -42,20 +42,20 @@ class LandingMachine(RuleBasedStateMachine):
         stop = min(start + count, len(offsets))
         if stop > start:
             marks = self.landing.begin(offsets, start, stop)
-            self.under_way += [(offset, marks, place) for place, offset in enumerate(offsets[start:stop])]
+            self.in_flight += [(offset, marks, place) for place, offset in enumerate(offsets[start:stop])]
             self.begun += offsets[start:stop]
             self.batches[-1] = offsets, stop
 
-    @precondition(lambda self: self.under_way)
+    @precondition(lambda self: self.in_flight)
     @rule(data=st.data())
     def land(self, data: st.DataObject) -> None:
-        index = data.draw(st.integers(0, len(self.under_way) - 1))
-        _, marks, place = self.under_way.pop(index)
+        index = data.draw(st.integers(0, len(self.in_flight) - 1))
+        _, marks, place = self.in_flight.pop(index)
         marks[place] = 1
 
     @invariant()
-    def position_is_at_the_first_message_under_way(self) -> None:
-        waiting = [offset for offset, _, _ in self.under_way]
+    def position_is_at_the_first_message_in_flight(self) -> None:
+        waiting = [offset for offset, _, _ in self.in_flight]
         last = self.begun[-1] + 1 if self.begun else 5
         assert self.landing.position() == min(waiting, default=last)
 

@@ -370,7 +370,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "len(ended) >= control.producers",
             "len(ended) >= 1",
         ),
-        # Time that does not wait for the slowest producer, or the oldest message under way.
+        # Time that does not wait for the slowest producer, or the oldest message in flight.
         Rewritten(
             "time goes with the fastest producer",
             ProducerWatermarks,
@@ -385,7 +385,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             starting_with(producers={}),
         ),
         Rewritten(
-            "time does not wait for the oldest message under way",
+            "time does not wait for the oldest message in flight",
             InFlightTracker,
             "floor",
             "queue[0].watermark",

@@ -50,7 +50,7 @@ def test_the_failure_of_a_call_is_raised_by_the_next_check_and_the_first_one_sta
         made.check()
 
 
-def test_a_firing_fails_where_it_is_unless_calls_are_under_way() -> None:
+def test_a_firing_fails_where_it_is_unless_calls_are_in_flight() -> None:
     with pytest.raises(MessageError, match="at time 7"):
         failures(fail()).firing("map-2", b"k", None, 7, ERROR)
     made = failures(fail(), asynchronous=True)

@@ -213,7 +213,7 @@ def test_a_control_message_lands_at_once() -> None:
     assert ([*marks], task.progress.busy) == ([1], False)
 
 
-def test_a_task_tells_how_much_is_under_way_and_how_much_more_it_takes() -> None:
+def test_a_task_tells_how_much_is_in_flight_and_how_much_more_it_takes() -> None:
     async def work() -> list[tuple[int, int, bool]]:
         task = task_of(calling(max_in_flight=2))
         told = [(task.calls.room("in"), task.calls.in_flight, task.progress.busy)]

@@ -87,7 +87,7 @@ def test_a_border_that_is_idle_is_news_both_when_it_begins_and_when_it_is_over()
         assert sent.take() == [(partition, 7, 7, False, idle) for partition in (0, 1)]
 
 
-def test_an_end_waits_for_what_is_under_way_and_does_not_move_the_watermark() -> None:
+def test_an_end_waits_for_what_is_in_flight_and_does_not_move_the_watermark() -> None:
     stage, sent = Stage(watermark=7, told=7), Sent()
     borders = borders_of(stage)
     borders.report(sent)

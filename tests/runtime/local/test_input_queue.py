@@ -45,7 +45,7 @@ def test_a_batch_without_records_moves_the_position_alone() -> None:
     assert queue.has_landed(8)
 
 
-def test_messages_under_way_hold_back_what_has_landed_though_they_wait_no_longer() -> None:
+def test_messages_in_flight_hold_back_what_has_landed_though_they_wait_no_longer() -> None:
     queue = InputQueue("in", 0, 0)
     queue.add(batch(0, 1, 2))
     marks = queue.begin(3)

@@ -144,7 +144,7 @@ def test_a_partition_is_idle_at_its_time() -> None:
 
 
 def test_calls_wait_beside_what_is_due_by_the_clock() -> None:
-    """Up to the end, too: windows fire while calls are under way."""
+    """Up to the end, too: windows fire while calls are in flight."""
 
     async def slow(value: int) -> list[int]:
         await asyncio.sleep(value)

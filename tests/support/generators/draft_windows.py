@@ -50,7 +50,7 @@ def show_early(draft: Draft, of: int) -> None:
 def _add(draft: Draft, step: WindowStep, node: Node, copies: int) -> None:
     crosses = step.crosses
     # Whether what is shown so late is late at another window depends on the steps that time takes there. With what is
-    # shown of a window without end a border tells them, if no call is under way, which holds time back.
+    # shown of a window without end a border tells them, if no call is in flight, which holds time back.
     exact = step.kind == "unbounded" and crosses and node.stage not in draft.calling
     dated = node.dated or step.late_trigger is not None or (step.kind == "unbounded" and not exact)
     if exact:

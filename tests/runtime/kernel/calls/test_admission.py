@@ -401,7 +401,7 @@ def test_an_exhausted_budget_is_reported_where_no_call_comes_any_more() -> None:
     assert (other.room(), len(told)) == (0, 2)
 
 
-def test_calls_that_are_under_way_exhaust_no_budget_for_others() -> None:
+def test_calls_that_are_in_flight_exhaust_no_budget_for_others() -> None:
     service = Service()
     limit = Limit("model", budget=20, cost=lambda value, _: 5 if value == 0 else 1, when_exhausted="error")
     with PipelineDriver(_pipeline(service.one, limit)) as driver:
@@ -417,12 +417,12 @@ def test_a_commit_lets_nothing_pass_a_budget_whose_calls_fail() -> None:
     admission = Admission(Limit("model", budget=2, when_exhausted="error"))
 
     async def calls() -> None:
-        under_way = [await admission.enter(0), await admission.enter(0)]
+        in_flight = [await admission.enter(0), await admission.enter(0)]
         waits = asyncio.create_task(admission.enter(0))
         await asyncio.sleep(0)
         admission.flush()
         assert (admission.waiting, admission.begun) == (1, 2)
-        for ticket in under_way:
+        for ticket in in_flight:
             admission.leave(ticket, 0, [], failed=False)
         with pytest.raises(BudgetExhausted):
             await waits

@@ -1,4 +1,4 @@
-"""Asynchronous calls: how many are under way, in which order they are handed on, and what ends them."""
+"""Asynchronous calls: how many are in flight, in which order they are handed on, and what ends them."""
 
 import asyncio
 from collections import Counter
@@ -105,7 +105,7 @@ def test_a_call_without_key_is_in_nobody_s_order() -> None:
 
 @settings(max_examples=examples(200))
 @given(CALLS, st.sampled_from(["none", "key", "input"]), st.integers(1, 4))
-def test_no_more_calls_than_allowed_are_under_way_and_no_fewer_than_there_is_work_for(
+def test_no_more_calls_than_allowed_are_in_flight_and_no_fewer_than_there_is_work_for(
     drawn: list[tuple[bytes | None, int]], order: Any, in_flight: int
 ) -> None:
     most = now = 0
@@ -131,17 +131,17 @@ def test_no_more_calls_than_allowed_are_under_way_and_no_fewer_than_there_is_wor
 
 
 def test_a_call_that_comes_when_all_workers_are_at_one_waits() -> None:
-    under_way: list[int] = []
+    in_flight: list[int] = []
 
     async def work() -> None:
-        calls = pool(asleep, lambda _: under_way.append(calls.in_flight), max_in_flight=2)
+        calls = pool(asleep, lambda _: in_flight.append(calls.in_flight), max_in_flight=2)
         for _ in range(4):
             calls.submit(Call(None, 3, None))
             await asyncio.sleep(0.5)
-            under_way.append(calls.in_flight)
+            in_flight.append(calls.in_flight)
 
     run(work())
-    assert under_way == [1, 2, 2, 2, 1, 1, 1, 0]
+    assert in_flight == [1, 2, 2, 2, 1, 1, 1, 0]
 
 
 def test_calls_are_outstanding_until_they_are_handed_on() -> None:

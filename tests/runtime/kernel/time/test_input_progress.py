@@ -149,7 +149,7 @@ def test_an_end_is_not_remembered() -> None:
 
 @given(st.integers(0, 30), st.integers(-10, 30), TOLD)
 def test_what_is_read_again_after_a_crash_meets_no_later_time(high: int, floor: int, told: Any) -> None:
-    """The oldest message under way met the watermark `floor`."""
+    """The oldest message in flight met the watermark `floor`."""
     found = inputs("source", "mid", position=Position({"source": high}))
     for one in told:
         found.report("mid", *one)
@@ -160,7 +160,7 @@ def test_what_is_read_again_after_a_crash_meets_no_later_time(high: int, floor: 
     }
 
 
-def test_a_first_message_under_way_leaves_nothing_to_remember() -> None:
+def test_a_first_message_in_flight_leaves_nothing_to_remember() -> None:
     found = inputs("source", position=Position({"source": 20}))
     assert found.position(lambda _: START).highs == {}
 

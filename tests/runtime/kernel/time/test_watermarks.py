@@ -15,7 +15,7 @@ SOURCES = [WatermarkNode("stream", (), name) for name in STREAMS]
 STEPS = st.lists(st.tuples(st.sampled_from(STREAMS), st.integers(0, 20) | st.just(END)), max_size=20)
 
 
-def nothing_under_way(_: str) -> None:
+def nothing_in_flight(_: str) -> None:
     return None
 
 
@@ -47,7 +47,7 @@ class Window:
 @given(STEPS)
 def test_the_watermark_of_a_merge_is_the_least_of_its_nodes_in_any_order(steps: list[tuple[str, int]]) -> None:
     watermarks = WatermarkGraph(
-        [*SOURCES, WatermarkNode("merge", (0, 1), "ab"), WatermarkNode("merge", (2, 3), "abc")], nothing_under_way
+        [*SOURCES, WatermarkNode("merge", (0, 1), "ab"), WatermarkNode("merge", (2, 3), "abc")], nothing_in_flight
     )
     model: dict[str, int] = dict.fromkeys(STREAMS, START)
     held: dict[str, int] = dict.fromkeys(STREAMS, START)
@@ -66,7 +66,7 @@ def test_the_watermark_of_a_merge_is_the_least_of_its_nodes_in_any_order(steps: 
 
 def test_what_has_ended_holds_time_until_all_has() -> None:
     """A later run may bring more of it."""
-    watermarks = WatermarkGraph([*SOURCES[:2], WatermarkNode("merge", (0, 1), "m")], nothing_under_way)
+    watermarks = WatermarkGraph([*SOURCES[:2], WatermarkNode("merge", (0, 1), "m")], nothing_in_flight)
     for stream, watermark, expected in (("a", 5, START), ("b", 33, 5), ("a", END, 5), ("b", 44, 5), ("b", END, END)):
         watermarks.set_stream(stream, watermark)
         assert watermarks.now[2] == expected
@@ -74,7 +74,7 @@ def test_what_has_ended_holds_time_until_all_has() -> None:
 
 def test_nothing_waits_for_a_stream_of_which_nothing_ever_comes() -> None:
     nodes = [*SOURCES[:2], WatermarkNode("merge", (0,), "behind"), WatermarkNode("merge", (1, 2), "m")]
-    watermarks = WatermarkGraph(nodes, nothing_under_way)
+    watermarks = WatermarkGraph(nodes, nothing_in_flight)
     watermarks.leave_out("a")
     watermarks.set_stream("b", 7)
     assert watermarks.now[3] == 7
@@ -82,7 +82,7 @@ def test_nothing_waits_for_a_stream_of_which_nothing_ever_comes() -> None:
 
 @given(STEPS)
 def test_what_was_told_leaves_out_the_ends(steps: list[tuple[str, int]]) -> None:
-    watermarks = WatermarkGraph([*SOURCES, WatermarkNode("merge", (0, 1, 2), "all")], nothing_under_way)
+    watermarks = WatermarkGraph([*SOURCES, WatermarkNode("merge", (0, 1, 2), "all")], nothing_in_flight)
     model: dict[str, int] = dict.fromkeys(STREAMS, START)
     for stream, watermark in steps:
         if watermarks.of_nodes.stream(stream) != END:
@@ -93,7 +93,7 @@ def test_what_was_told_leaves_out_the_ends(steps: list[tuple[str, int]]) -> None
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(0, 20)), max_size=20))
-def test_time_is_held_by_the_oldest_message_under_way(steps: list[tuple[int, int | None]]) -> None:
+def test_time_is_held_by_the_oldest_message_in_flight(steps: list[tuple[int, int | None]]) -> None:
     floor: int | None = None
     watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("in-flight", (0,), "a")], lambda _: floor)
     high = held = START
@@ -106,20 +106,20 @@ def test_time_is_held_by_the_oldest_message_under_way(steps: list[tuple[int, int
 
 
 def test_time_behind_what_may_emit_old_rows_stays_as_far_behind() -> None:
-    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "join", behind=5)], nothing_under_way)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "join", behind=5)], nothing_in_flight)
     watermarks.attach("join", Window(watermarks, 1))
     assert watermarks.now == [START, START]
     watermarks.set_stream("a", 7)
     assert watermarks.now == [7, 2]
     watermarks.set_stream("a", END)
     assert watermarks.now == [END, END]
-    again = WatermarkGraph(watermarks.nodes, nothing_under_way)
+    again = WatermarkGraph(watermarks.nodes, nothing_in_flight)
     again.restore({"a": 7})
     assert again.now == [7, 2]
 
 
 def test_a_window_fires_before_time_behind_it_moves() -> None:
-    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_in_flight)
     window = Window(watermarks, 1)
     watermarks.attach("w", window)
     watermarks.set_stream("a", 25)
@@ -129,7 +129,7 @@ def test_a_window_fires_before_time_behind_it_moves() -> None:
 
 
 def test_at_the_end_of_input_time_stands_still_behind_a_window_until_it_has_fired() -> None:
-    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_in_flight)
     window = Window(watermarks, 1)
     watermarks.attach("w", window)
     watermarks.set_stream("a", 5)
@@ -140,7 +140,7 @@ def test_at_the_end_of_input_time_stands_still_behind_a_window_until_it_has_fire
 
 def test_what_a_firing_moves_is_followed_once_the_firing_is_over() -> None:
     watermarks = WatermarkGraph(
-        [*SOURCES[:2], WatermarkNode("stateful", (0,), "w"), WatermarkNode("merge", (1, 2), "m")], nothing_under_way
+        [*SOURCES[:2], WatermarkNode("stateful", (0,), "w"), WatermarkNode("merge", (1, 2), "m")], nothing_in_flight
     )
     window = Window(watermarks, 2)
     before: list[int] = []
@@ -157,7 +157,7 @@ def test_what_a_firing_moves_is_followed_once_the_firing_is_over() -> None:
 
 
 def test_the_graph_is_due_when_the_first_window_is() -> None:
-    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_in_flight)
     assert watermarks.next_fire == [END]
     watermarks.attach("w", Window(watermarks, 1))
     assert watermarks.next_fire == [0]
@@ -169,7 +169,7 @@ def test_the_graph_is_due_when_the_first_window_is() -> None:
 
 def test_of_several_windows_the_one_with_work_first_wakes_the_timeline() -> None:
     nodes = [SOURCES[0], WatermarkNode("stateful", (0,), "early"), WatermarkNode("stateful", (0,), "late")]
-    watermarks = WatermarkGraph(nodes, nothing_under_way)
+    watermarks = WatermarkGraph(nodes, nothing_in_flight)
     early, late = Window(watermarks, 1), Window(watermarks, 2)
     early.next, late.next = 10, 40
     watermarks.attach("early", early)
@@ -186,7 +186,7 @@ def test_restored_time_is_the_same_at_every_place_for_all_due_by_it_has_fired(ke
         WatermarkNode("stateful", (3,), "w"),
         WatermarkNode("merge", (2, 4), "abc"),
     ]
-    watermarks = WatermarkGraph(nodes, nothing_under_way)
+    watermarks = WatermarkGraph(nodes, nothing_in_flight)
     watermarks.restore(kept)
     a, b, c = (kept.get(stream, START) for stream in STREAMS)
     assert watermarks.now == [a, b, c, min(a, b), min(a, b), min(a, b, c)]
@@ -197,7 +197,7 @@ def test_windows_fire_at_the_same_times_whether_or_not_each_step_is_followed(
     steps: list[tuple[str, int]], looks: set[int]
 ) -> None:
     nodes = [*SOURCES, *(WatermarkNode("stateful", (number,), name) for number, name in enumerate(STREAMS))]
-    exact, loose = (WatermarkGraph(nodes, nothing_under_way, exact=exactly) for exactly in (True, False))
+    exact, loose = (WatermarkGraph(nodes, nothing_in_flight, exact=exactly) for exactly in (True, False))
     windows = [[Window(watermarks, 3 + number) for number in range(3)] for watermarks in (exact, loose)]
     for watermarks, own in zip((exact, loose), windows, strict=True):
         for name, window in zip(STREAMS, own, strict=True):
@@ -214,7 +214,7 @@ def test_windows_fire_at_the_same_times_whether_or_not_each_step_is_followed(
 
 
 def test_a_window_without_work_is_not_told_of_each_step() -> None:
-    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way, exact=False)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_in_flight, exact=False)
     window = Window(watermarks, 1)
     watermarks.attach("w", window)
     for watermark in (5, 6, 7, 10, 11):
@@ -225,7 +225,7 @@ def test_a_window_without_work_is_not_told_of_each_step() -> None:
 @pytest.mark.parametrize(("kept", "fired"), [({}, [(20, 19)]), ({"w": 8}, [(10, 9), (20, 19)]), ({"w": 25}, [])])
 def test_an_operator_goes_on_with_its_own_watermark(kept: dict[str, int], fired: list[tuple[int, int]]) -> None:
     """One of which none is kept, by an older version, begins with the one in front of it."""
-    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_in_flight)
     watermarks.restore({"a": 12}, reached=kept)
     window = Window(watermarks, 1)
     window.next = 10 * (reached_by(watermarks, "w") // 10 + 1)
@@ -239,7 +239,7 @@ def test_an_operator_goes_on_with_its_own_watermark(kept: dict[str, int], fired:
 def test_an_operator_at_its_end_goes_on_with_what_messages_have_told() -> None:
     """One input has ended before the other."""
     nodes = [*SOURCES[:2], WatermarkNode("merge", (0, 1), "w"), WatermarkNode("stateful", (2,), "w")]
-    watermarks = WatermarkGraph(nodes, nothing_under_way)
+    watermarks = WatermarkGraph(nodes, nothing_in_flight)
     watermarks.attach("w", Window(watermarks, 3))
     for stream, watermark in (("a", 5), ("b", 33), ("a", END)):
         watermarks.set_stream(stream, watermark)
@@ -256,7 +256,7 @@ def test_of_an_older_version_only_the_watermarks_of_merges_in_front_of_state_cou
         WatermarkNode("merge", (2, 3), "w"),
         WatermarkNode("stateful", (4,), "w"),
     ]
-    watermarks = WatermarkGraph(nodes, nothing_under_way)
+    watermarks = WatermarkGraph(nodes, nothing_in_flight)
     watermarks.restore(dict.fromkeys(STREAMS, 3), met={"merge-7": 50, "w": 9})
     assert watermarks.now == [3, 3, 3, 3, 9, 9]
     watermarks.restore(dict.fromkeys(STREAMS, 3), met={"w": 9}, reached={"w": 7})
@@ -264,7 +264,7 @@ def test_of_an_older_version_only_the_watermarks_of_merges_in_front_of_state_cou
 
 
 def test_it_tells_while_time_makes_an_operator_fire() -> None:
-    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_in_flight)
     told: list[bool] = []
 
     class Telling:
@@ -293,7 +293,7 @@ def test_it_tells_while_time_makes_an_operator_fire() -> None:
 def test_a_pause_excludes_messages_unless_the_operator_admits_them(admitting: bool) -> None:
     excludes = [False]
     nodes = [SOURCES[0], WatermarkNode("stateful", (0,), "w")]
-    watermarks = WatermarkGraph(nodes, nothing_under_way, excludes=excludes)
+    watermarks = WatermarkGraph(nodes, nothing_in_flight, excludes=excludes)
     over = False
 
     class Pausing:
@@ -316,7 +316,7 @@ def test_a_pause_excludes_messages_unless_the_operator_admits_them(admitting: bo
 
 
 def test_a_firing_that_time_has_made_is_none_of_an_end_that_comes_in_its_pause() -> None:
-    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_in_flight)
     watermarks.admitting.add("w")
     told: list[tuple[int, bool]] = []
 
@@ -395,4 +395,4 @@ def test_the_front_of_a_graph_is_what_follows_streams_alone() -> None:
         WatermarkNode("merge", (3, 5), "n"),
         WatermarkNode("clock", (0,), "c"),
     ]
-    assert WatermarkGraph(nodes, nothing_under_way).front == {0, 1, 2, 3}
+    assert WatermarkGraph(nodes, nothing_in_flight).front == {0, 1, 2, 3}
