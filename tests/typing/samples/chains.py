@@ -10,8 +10,10 @@ from typing import Any, Literal, Self, assert_type
 from fluvial.dsl import (
     FLOAT64,
     INT64,
+    Adaptive,
     Aggregate,
     Batch,
+    Breaker,
     Cache,
     ClockTimers,
     Collector,
@@ -213,6 +215,8 @@ async def read_many(keys: Sequence[str]) -> Mapping[str, float]:
 rates = pipeline.remote_table("rates", read=read, cache=Cache(size=9), timeout=MINUTE)
 assert_type(rates, RemoteTable[str, float])
 assert_type(pipeline.remote_table("many", read=read_many, batch=Batch(size=9)), RemoteTable[str, float])
+calm = pipeline.remote_table("calm", read=read, breaker=Breaker("rates"), concurrency=Adaptive(), hedge=MINUTE / 2)
+assert_type(calm, RemoteTable[str, float])
 assert_type(numbers.join(rates, lambda n, rate: n * rate, id="rated"), KeyedStream[str, float])
 rated = numbers.join(rates, lambda _, rate: rate, id="rated-left", how="left")
 assert_type(rated, KeyedStream[str, float | None])
