@@ -73,6 +73,13 @@ class Calls:
     panes: bool = False
 
     @property
+    def most_in_flight(self) -> int:
+        """The most messages that may be in flight for these calls: in each pool twice as many as may run, and as many
+        that wait behind slow calls of their keys."""
+        orders = [self.order] if self.then is None else [self.order, self.then]
+        return sum(self.at_once * (3 if order == "key" else 2) for order in orders)
+
+    @property
     def promised(self) -> Order:
         """The order that is promised to what comes out."""
         orders = {self.order, self.then or "input"}
@@ -228,7 +235,7 @@ def steps(*names: Then) -> st.SearchStrategy[list[Step]]:
 
 def run(case: Case, made: Made, told: Sequence[Step], watch: Callable[[PipelineDriver], None]) -> None:
     """Send all messages and end the input; `watch` sees the driver before each crash, and at the end or an error."""
-    bound = sum(2 * branch.at_once * (2 if branch.then else 1) for branch in case.branches if isinstance(branch, Calls))
+    bound = sum(branch.most_in_flight for branch in case.branches if isinstance(branch, Calls))
     with PipelineDriver(made.pipeline, settings=Settings(guarantee=case.guarantee), commits="timed") as driver:
         trackers = [task._work.tracker for task in driver._tasks if "in" in task.setup.inputs]
         made.in_flight = lambda: sum(not message.done for message in trackers[0].queue("in"))
@@ -342,6 +349,8 @@ BESIDE_OTHERS = Case((Calls(1, "key", 4, "out"), Calls(1, "none", 4, "out")), "k
 """The other call for the first message ends last."""
 PILED_UP = Case((Calls(1, "none", 2, "out"), Beside(1, "out")), 16 * "k", ((20, 0, 0), *15 * [(0, 0, 0)]))
 """All wait for the first one."""
+PARKED = Case((Calls(1, "key", 2, "out"), Beside(1, "out")), "kkkkkklmk", tuple(9 * [(0, 0, 0)]))
+"""Two wait behind the first of their key, and take no room of the others."""
 
 
 @MANY
@@ -349,6 +358,7 @@ PILED_UP = Case((Calls(1, "none", 2, "out"), Beside(1, "out")), 16 * "k", ((20, 
 @example(case=OVERTAKEN, told=[])
 @example(case=BESIDE_OTHERS, told=[])
 @example(case=PILED_UP, told=[])
+@example(case=PARKED, told=[])
 def test_order_holds_however_calls_end(case: Case, told: list[Step]) -> None:
     written = Written(case)
     run(case, Made(case), told, written.look)
