@@ -14,7 +14,6 @@ from engines.comparing import difference
 from engines.targets import PATIENT, on_driver_in_pieces, on_driver_with_restarts
 from faults.mutants import Mutant, Replaced, Rewritten, planted
 from fluvial.runtime.kernel.calls.in_flight import InFlightTracker
-from fluvial.runtime.kernel.calls.ordered_queues import OrderedQueues
 from fluvial.runtime.kernel.chunked_values import ChunkedValues
 from fluvial.runtime.kernel.compiler.compiler import Compiler
 from fluvial.runtime.kernel.failures import Failures
@@ -304,9 +303,8 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "firing",
             lambda firing, *place: firing(*place[:-1], place[-1] + 1),
         ),
-        # A batch in the wrong order, and calls that overtake each other.
+        # A batch in the wrong order.
         Replaced("a batch is processed backwards", StageTask, "feed", feeding_backwards),
-        Rewritten("calls overtake each other", OrderedQueues, "end", "queue is None:", "True:"),
     ],
     ("lateness", STRAIGHT): [
         # Windows forgotten too soon.

@@ -18,6 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engines.targets import PATIENT
+from faults.mutants import Replaced, planted
 from fluvial.dsl import (
     ErrorPolicy,
     KeyedStream,
@@ -35,6 +36,7 @@ from fluvial.dsl import (
 from fluvial.dsl.operators.calls import Order
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
+from fluvial.runtime.kernel.calls.ordered_queues import OrderedQueues
 from fluvial.runtime.testing import PipelineDriver
 from generators.how_many import examples
 from generators.seen_numbers import SeenNumbers
@@ -363,6 +365,21 @@ def test_order_holds_however_calls_end(case: Case, told: list[Step]) -> None:
     written = Written(case)
     run(case, Made(case), told, written.look)
     judge(case, written)
+
+
+@pytest.mark.parametrize("order", ["key", "input"])
+def test_calls_that_overtake_each_other_are_found(order: Order) -> None:
+    """A mistake that is planted: what the property says is worth something."""
+    case = Case((Calls(1, order, 4, "out"),), "kk", ((20, 0, 0), (0, 0, 0)))
+    written, without_order = Written(case), Replaced("calls overtake each other", OrderedQueues, "__init__", unordered)
+    with planted(without_order):
+        run(case, Made(case), [], written.look)
+    with pytest.raises(AssertionError):
+        judge(case, written)
+
+
+def unordered(init: Callable[..., None], queues: OrderedQueues, _: str, *rest: Any) -> None:
+    init(queues, "none", *rest)
 
 
 @MANY
