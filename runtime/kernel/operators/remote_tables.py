@@ -226,6 +226,7 @@ class KeyBatcher:
             rows = await self._make(batch.fn, batch.rows, partial(_name_of_each, batch.names.values()))
         except Exception as error:
             batch.answer.set_exception(error)
+            batch.answer.exception()  # or asyncio logs that it was never retrieved, where all callers were cancelled
         else:
             batch.answer.set_result(rows)
 
@@ -294,9 +295,15 @@ class RemoteTableClient:
             self._cache.put(key, row)
         finally:
             self._written += 1
-            done.set_result(None)
-            if self._last[key] is done:
-                del self._last[key]
+            if before is None or before.done() or before.get_loop() is not loop:
+                self._end_write(key, done)
+            else:  # it was cancelled as it waited: those behind it wait for the one before
+                before.add_done_callback(lambda _: self._end_write(key, done))
+
+    def _end_write(self, key: Any, done: asyncio.Future[None]) -> None:
+        done.set_result(None)
+        if self._last.get(key) is done:
+            del self._last[key]
 
     def cancel(self) -> None:
         """Give up what was begun for calls that have been cancelled: their rows must not be written later."""

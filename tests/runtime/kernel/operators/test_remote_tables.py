@@ -398,6 +398,22 @@ def test_the_last_row_written_to_a_key_stays(writes: list[tuple[str, str | None]
     assert server.rows == model
 
 
+def test_a_write_that_is_cancelled_as_it_waits_lets_none_pass_the_one_before() -> None:
+    server = Server()
+    remote = RemoteTableClient(table(server))
+
+    async def work() -> None:
+        first, second = (asyncio.ensure_future(remote.write("a", row)) for row in ("1", "2"))
+        await asyncio.sleep(0.5)
+        second.cancel()
+        await asyncio.sleep(0)
+        await remote.write("a", "3")
+        await first
+
+    done(work)
+    assert server.calls == [(0, ("a", "1")), (1, ("a", "3"))]
+
+
 def test_a_message_without_key_is_written_to_no_table() -> None:
     server = Server()
     write = put(RemoteTableClient(table(server)))
