@@ -37,14 +37,14 @@ def told(
     ]
     for task in tasks:
         stage, number = task.split("/")[0], task.split("/")[1].split("-")[0]
-        place = (stage, task, stage, number)
+        labels = (stage, task, stage, number)
         facts += [
-            Sample("task_busy_seconds", 0.1 * seconds, place[:2]),
-            Sample("messages_processed", per_second * seconds, place),
-            Sample("messages_queued", 10, place),
-            Sample("lag_messages", lag, place),
-            Sample("calls_in_flight", 3, (*place[:2], "call")),
-            Sample("most_calls_in_flight", 4, (*place[:2], "call")),
+            Sample("task_busy_seconds", 0.1 * seconds, labels[:2]),
+            Sample("messages_processed", per_second * seconds, labels),
+            Sample("messages_queued", 10, labels),
+            Sample("lag_messages", lag, labels),
+            Sample("calls_in_flight", 3, (*labels[:2], "call")),
+            Sample("most_calls_in_flight", 4, (*labels[:2], "call")),
         ]
     return Progress(
         phase=phase,

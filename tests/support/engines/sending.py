@@ -81,7 +81,7 @@ class ProducedOffsets:
 
     def report(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
         del group
-        assert all(0 <= at <= self.log_ends(stream)[place] for (stream, place), at in positions.items())
+        assert all(0 <= at <= self.log_ends(stream)[partition] for (stream, partition), at in positions.items())
 
 
 class ProducingAdmin(MemoryAdmin):

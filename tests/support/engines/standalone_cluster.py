@@ -51,9 +51,9 @@ class StandaloneCluster:
         """Start each worker that does not run."""
         missing = [name for name in self.workers if name not in self._processes or self._has_ended(name)]
         for name in missing:
-            place = ("--host", LOOPBACK, "--webui-port", "0", "--work-dir", str(self._folder / name))
+            address = ("--host", LOOPBACK, "--webui-port", "0", "--work-dir", str(self._folder / name))
             size = ("--cores", str(self._cores), "--memory", "2g")
-            self._start(name, f"{_CLASSES}.worker.Worker", self.master, *place, *size)
+            self._start(name, f"{_CLASSES}.worker.Worker", self.master, *address, *size)
         for name in missing:
             self._wait_for(name, "Successfully registered with master")
 

@@ -235,9 +235,9 @@ def _once_changed(draw: st.DrawFn, draft: Draft) -> Draft:
         return ordered(draw(_class_changed(draft)))
     deeper: bool = draw(st.booleans())
     if draft.parts and deeper:
-        place = int(draw(st.integers(0, len(draft.parts) - 1)))
+        index = int(draw(st.integers(0, len(draft.parts) - 1)))
         parts = list(draft.parts)
-        parts[place] = draw(_once_changed(parts[place]))
+        parts[index] = draw(_once_changed(parts[index]))
         return replace(draft, parts=tuple(parts))
     return draw(
         st.sampled_from(
@@ -255,22 +255,22 @@ def _once_changed(draw: st.DrawFn, draft: Draft) -> Draft:
 @st.composite
 def _class_changed(draw: st.DrawFn, draft: Draft) -> Draft:
     made = list(draft.fields)
-    place = draw(st.integers(0, len(made) - 1))
+    index = draw(st.integers(0, len(made) - 1))
     how = draw(st.sampled_from(["remove", "add", "swap", "type", "default", "name", "option", "kind", "required"]))
     if how == "remove" and len(made) > 1:
-        del made[place]
+        del made[index]
     elif how == "add" and (free := [name for name in "abcd" if name not in {one.name for one in made}]):
-        made.insert(place, draw(_field(draw(st.sampled_from(free)), scalars())))
+        made.insert(index, draw(_field(draw(st.sampled_from(free)), scalars())))
     elif how == "swap":
         made.reverse()
     elif how == "type":
-        made[place] = replace(made[place], kind=draw(_once_changed(made[place].kind)), default=MISSING)
+        made[index] = replace(made[index], kind=draw(_once_changed(made[index].kind)), default=MISSING)
     elif how == "default":
-        made[place] = draw(_field(made[place].name, st.just(made[place].kind)))
+        made[index] = draw(_field(made[index].name, st.just(made[index].kind)))
     elif how == "name" and (free := [name for name in "abcd" if name not in {one.name for one in made}]):
-        made[place] = replace(made[place], name=free[0])
+        made[index] = replace(made[index], name=free[0])
     elif how == "required":
-        made[place] = replace(made[place], default=MISSING)
+        made[index] = replace(made[index], default=MISSING)
     elif how == "option" and draft.kind == "struct":
         return replace(draft, options=draft.options ^ {draw(st.sampled_from(OPTIONS))})
     elif how == "kind":

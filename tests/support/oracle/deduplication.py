@@ -26,13 +26,13 @@ class KeptTimes:
 
     def take(self, encoded: bytes, message: Message[Any], _: int) -> list[Emitted] | Literal["late"]:
         """The message as it came, if it is to be passed on."""
-        place = encoded, self._name(message.value)
+        entry = encoded, self._name(message.value)
         if message.timestamp < self.watermark - self._operator.within:
             return "late"
-        times = self._times.get(place, ())
+        times = self._times.get(entry, ())
         if min((abs(time - message.timestamp) for time in times), default=math.inf) < self._operator.within:
             return []
-        self._times[place] = (*times, message.timestamp)
+        self._times[entry] = (*times, message.timestamp)
         return [Emitted(message.key, message.value, None, message.timestamp, message.headers)]
 
     def _name(self, value: Any) -> bytes | None:

@@ -44,8 +44,8 @@ class Dispatcher:
         self._readers: dict[str, list[tuple[Operator, int]]] = {operator.id: [] for operator in pipeline.operators}
         self.states: dict[str, State] = {}
         for operator in pipeline.operators:
-            for place, source in enumerate(operator.fed_by):  # a stream merged with itself is read twice
-                self._readers[source].append((operator, place))
+            for index, source in enumerate(operator.fed_by):  # a stream merged with itself is read twice
+                self._readers[source].append((operator, index))
             if (kept := ORACLE_KINDS[operator].state) is not None:
                 inputs = [self._types[source] for source in operator.inputs]
                 self.states[operator.id] = kept.make(operator, inputs, remember_sessions)
@@ -126,10 +126,10 @@ class Dispatcher:
         return self._tasks(operator.id)
 
     def emit(self, operator: Operator, message: Message[Any], output: int | str | None = None) -> None:
-        for reader, place in self._readers[operator.id]:
+        for reader, index in self._readers[operator.id]:
             kind = ORACLE_KINDS[reader]
             if kind.output(reader) == output:
-                kind.take(self, reader, message, place)
+                kind.take(self, reader, message, index)
 
     def follow(self, operator: Operator, key: Any, timestamp: int, do: Callable[[], None]) -> None:
         self._following.append(self._alone(operator, key, timestamp, do))

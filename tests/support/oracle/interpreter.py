@@ -85,9 +85,11 @@ class _Run:
 
     def outcome_of(self, turns: Turns) -> Outputs:
         sources = {op.stream: op for op in self._pipeline.operators if isinstance(op, ops.Source)}
-        places = {(op.id, number): op for op in sources.values() for number in range(len(self._inputs[op.stream]))}
-        self._clocks = dict.fromkeys(places, -math.inf)
-        self._quiet = Quiet({place: op.idle_after for place, op in places.items() if op.idle_after is not None})
+        partitions = {(op.id, number): op for op in sources.values() for number in range(len(self._inputs[op.stream]))}
+        self._clocks = dict.fromkeys(partitions, -math.inf)
+        self._quiet = Quiet(
+            {partition: op.idle_after for partition, op in partitions.items() if op.idle_after is not None}
+        )
         queues = {(stream, n): iter(part) for stream, parts in self._inputs.items() for n, part in enumerate(parts)}
         for turn in turns:
             if isinstance(turn, int):
@@ -96,10 +98,10 @@ class _Run:
                         self._advance()
                 continue
             source = sources[turn[0]]
-            place = source.id, turn[1]
-            self._quiet.arrived(place)
+            partition = source.id, turn[1]
+            self._quiet.arrived(partition)
             time = self._read(source, next(queues[turn]))
-            self._clocks[place] = max(self._clocks[place], time)
+            self._clocks[partition] = max(self._clocks[partition], time)
             self._advance()
         self._clocks = {}
         self._advance()

@@ -33,8 +33,8 @@ class State(Protocol):
 
     def restore(self, snapshot: Any) -> None: ...
 
-    def take(self, encoded: bytes, message: Message[Any], place: int, /) -> Sequence[Due] | Literal["late"]:
-        """Keep a message of that key, which comes from the input at that place; what it makes due at once."""
+    def take(self, encoded: bytes, message: Message[Any], index: int, /) -> Sequence[Due] | Literal["late"]:
+        """Keep a message of that key, which comes from the input of that index; what it makes due at once."""
         ...
 
     def next_due(self, watermark: float, /) -> Due | None:
@@ -103,7 +103,7 @@ class Effects(Protocol):
 
 
 Take = Callable[[Effects, Any, Message[Any], int], None]
-"""Does with a message what the operator does, given the operator, the message, and the place of its input."""
+"""Does with a message what the operator does, given the operator, the message, and the index of its input."""
 Read = Callable[[Any, Types, Record], Message[Any]]
 """Decodes a record of the stream that an operator reads, given the operator and the types that it emits."""
 

@@ -43,7 +43,7 @@ def _map_messages(effects: Effects, operator: ops.MapMessages, message: Message[
 
 
 def _split(effects: Effects, operator: ops.Split, message: Message[Any], _: int) -> None:
-    holding = (place for place, holds in enumerate(operator.predicates) if holds(message.value))
+    holding = (index for index, holds in enumerate(operator.predicates) if holds(message.value))
     effects.emit(operator, message, output=next(holding, len(operator.predicates)))
 
 

@@ -16,8 +16,8 @@ from oracle.windows import Firing, KeptWindows
 from oracle.wire import UNKNOWN
 
 
-def _take(effects: Effects, operator: ops.WindowBy, message: Message[Any], place: int) -> None:
-    if not keep_in_time(effects, operator, message, place) and operator.late_to is not None:
+def _take(effects: Effects, operator: ops.WindowBy, message: Message[Any], index: int) -> None:
+    if not keep_in_time(effects, operator, message, index) and operator.late_to is not None:
         before, key = effects.pipeline.operator(operator.inputs[0]), key_of_input(effects, operator, message)
         effects.write(operator.late_to, effects.encoded(before, key, message))
 
