@@ -152,7 +152,6 @@ class QueryTimes:
         if self._clocked:
             clock = max(self._now(), record.times.clock if record.times else START)
             self._clock_check.check(self._now(), clock)
-            self._mark_idle(clock)
         after = self._advance(clock)
         due: dict[int, list[int]] = {}
         for level, bucket in self._due(after, clock):
@@ -180,7 +179,10 @@ class QueryTimes:
         assert record.times is not None
         clock = record.times.clock
         _add_watermarks(record, report.counts.watermarks)
-        self._hear(report, clock)
+        if self._clocked:
+            self._hear(report, clock)
+            # Not as the next batch begins: what has come since this one began waits to be read in that.
+            self._mark_idle(clock)
         for level, buckets in report.due.items():
             record.buckets.setdefault(level, {}).update(buckets)
             self._run_at.update(dict.fromkeys(((level, bucket) for bucket in buckets), self._moves))
@@ -191,8 +193,6 @@ class QueryTimes:
     def _hear(self, report: BatchReport, clock: int) -> None:
         """Note which partitions had messages. While bootstrap streams are read alone, the others do not count as
         silent."""
-        if not self._clocked:
-            return
         counts = report.counts.by_kind.get("read", {})
         read = {stream for stream in self._sources if counts.get(stream)}
         waits = bool(read) and read <= self._first
@@ -204,6 +204,8 @@ class QueryTimes:
             self._record.idle.get(stream, {}).pop(int(which), None)
 
     def _mark_idle(self, clock: int) -> None:
+        """Mark the partitions as idle that were silent for long enough as a batch began, which had no message of
+        them."""
         record = self._record
         since = {(name, one): at for name, marks in record.heard.items() for one, at in marks.items()}
         for (name, one), passed in newly_idle(since, self._patience, (), clock):

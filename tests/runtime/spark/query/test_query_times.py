@@ -132,7 +132,24 @@ def test_a_partition_that_is_idle_is_not_waited_for() -> None:
     driver.times.finish(0, report(70_000, b0=(60_000, END)))
     assert driver.asked.since == 1_010_000
     driver.now += 10_000
-    assert driver.times.begin(1).due == {1: [0]}
+    assert driver.times.begin(1).due == {}
+    driver.times.finish(1, report())  # it had no message
+    assert driver.wants_batch
+    assert driver.times.begin(2).due == {1: [0]}
+
+
+def test_a_partition_is_not_idle_whose_messages_wait_for_a_batch_that_takes_long() -> None:
+    driver = Driver(windows_of_windows(timedelta(seconds=10)))
+    driver.times.begin(0)
+    driver.times.finish(0, report(70_000, 50_000, b0=(60_000, END)))
+    for batch in (1, 2):
+        driver.now += 60_000
+        assert driver.times.begin(batch).before == {"in": (50_000, False), "p-by": (50_000, False)}
+        driver.times.finish(batch, report(70_000, 50_000))
+    driver.now += 60_000
+    driver.times.begin(3)
+    driver.times.finish(3, report(70_000))
+    assert driver.times.begin(4).before["in"] == (70_000, False)
 
 
 def test_watermarks_that_messages_do_not_report_are_those_of_borders_and_of_idle_partitions() -> None:
@@ -142,7 +159,9 @@ def test_watermarks_that_messages_do_not_report_are_those_of_borders_and_of_idle
     assert driver.times.watermarks == {"p-by/": 50_000}
     driver.now += 10_000
     driver.times.begin(1)
+    driver.times.finish(1, report())
     assert driver.times.watermarks == {"p-by/": 80_000, "in/0": 80_000, "in/1": 60_000}
+    driver.times.begin(2)
     driver.restart()
     assert driver.times.watermarks == {"p-by/": 80_000, "in/0": 80_000, "in/1": 60_000}
 
@@ -157,7 +176,9 @@ def test_the_time_without_a_run_counts_as_silence_for_a_run_that_catches_up() ->
         driver.times.finish(1, report(70_000))
         driver.now += 9000
         driver.restart(catches_up=catches_up)
-        watermark, _ = driver.times.begin(2).after["in"]
+        driver.times.begin(2)
+        driver.times.finish(2, report())
+        watermark, _ = driver.times.begin(3).after["in"]
         assert (watermark >= 11_000) == bool(due)
 
 
