@@ -16,6 +16,8 @@ AHEAD_SECONDS = 0.02
 """Messages are taken for the calls that may begin within so many seconds, about a turn of a busy container."""
 WAIT_SECONDS = 1.0
 """No message is taken for a call that could not begin for longer: what waits here holds up a commit that needs it."""
+_REFUSED_SECONDS = 1.0
+"""For so long a message that was not taken says that a call is to come: longer than a turn, and most commits, take."""
 _ALL = 1 - 1e-12
 """From this share on a budget counts as exhausted: sums of costs are rounded."""
 _NEW = 0.1
@@ -64,7 +66,7 @@ class Admission:
         # Without a function of cost each call costs 1, so the first ones need not be made one by one to learn it.
         self._dearest = None if limit.cost is not None else 1.0
         self._mean_tokens = 1.0
-        self._refused = False
+        self._refused_at = -math.inf
         self._parts = 1
         self._in_flight = 0
         self._waiting: deque[tuple[float, float, asyncio.Future[Ticket]]] = deque()
@@ -102,8 +104,8 @@ class Admission:
     @property
     def needs(self) -> Mapping[str, float]:
         """What the first call that waits needs of each amount; or one of the usual size, where a message was not taken
-        since this was asked last; else nothing."""
-        refused, self._refused = self._refused, False
+        lately; else nothing."""
+        refused = self._loop is not None and self._loop.time() - self._refused_at < _REFUSED_SECONDS
         tokens = self._mean_tokens if refused else None
         with suppress(IndexError):  # the thread that asks is not the one in which calls begin
             tokens = self._waiting[0][0]
@@ -249,8 +251,9 @@ class Admission:
             soon = {name: meter.room(now, means[name], AHEAD_SECONDS) for name, meter in self.meters.items()}
         if soon.get("budget", 1.0) < 1 and self._in_flight:
             return 0  # a call that waits for the budget could hold up a commit for good
-        if WAIT_SECONDS < self._next_wait(now) < math.inf:
-            self._refused |= asked
+        # It is infinite where this process holds less of what others share than a call needs: it is given more then.
+        if self._next_wait(now) > WAIT_SECONDS:
+            self._refused_at = now if asked else self._refused_at
             return 0
         return max(0, max(1, int(min(1 << 30, *soon.values()))) - self.expected)
 
@@ -302,6 +305,7 @@ class Admission:
                 meter.take(now, taken[name])
         self.begun += 1
         self._in_flight += 1
+        self._refused_at = -math.inf
         return ticket
 
     def _tokens_of(self, value: Any) -> float:

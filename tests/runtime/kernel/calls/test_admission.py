@@ -17,6 +17,7 @@ from fluvial.runtime.kernel.calls.call import Call
 from fluvial.runtime.kernel.calls.door import Door
 from fluvial.runtime.kernel.calls.task_calls import TaskCalls
 from fluvial.runtime.testing import PipelineDriver
+from fluvial.runtime.testing.virtual_clock import VirtualLoop
 from generators.how_many import examples
 
 SECOND = timedelta(seconds=1)
@@ -92,9 +93,26 @@ def test_a_process_that_takes_no_message_for_a_slow_limit_needs_it_all_the_same(
         assert (admission.holds, admission.needs) == (True, {})
         assert admission.room() == 0
         assert admission.needs["calls"] == 1
+        await asyncio.sleep(2)  # in which no message is there
         assert admission.needs == {}
 
-    asyncio.run(calls())
+    VirtualLoop().run_waiting(calls())
+
+
+def test_no_message_is_taken_for_a_call_of_which_a_process_holds_too_little_and_more_is_asked_for() -> None:
+    admission = Admission(Limit("service", calls=1, per=MINUTE))
+
+    async def calls() -> None:
+        await admission.enter(0)
+        await asyncio.sleep(60)
+        admission.meters["calls"].most = 0.4
+        assert (admission.room(), admission.holds, admission.needs["calls"]) == (0, True, 1)
+        admission.meters["calls"].most = 1
+        assert (admission.room(), admission.holds) == (1, False)
+        await admission.enter(1)
+        assert admission.needs == {}
+
+    VirtualLoop().run_waiting(calls())
 
 
 def test_repeats_count() -> None:
