@@ -98,15 +98,20 @@ class Admission:
 
     @property
     def holds(self) -> bool:
-        """Whether calls wait for the limit, or none may be submitted."""
-        return self.waiting > 0 or self._room(asked=False) == 0
+        """Whether calls wait for the limit, or none may be submitted. One that holds too little for a call, and was not
+        asked for any, is not at its limit."""
+        return self.waiting > 0 or self._refuses or self._room(asked=False) == 0
+
+    @property
+    def _refuses(self) -> bool:
+        """Whether a message was not taken lately."""
+        return self._loop is not None and self._loop.time() - self._refused_at < _REFUSED_SECONDS
 
     @property
     def needs(self) -> Mapping[str, float]:
         """What the first call that waits needs of each amount; or one of the usual size, where a message was not taken
         lately; else nothing."""
-        refused = self._loop is not None and self._loop.time() - self._refused_at < _REFUSED_SECONDS
-        tokens = self._mean_tokens if refused else None
+        tokens = self._mean_tokens if self._refuses else None
         with suppress(IndexError):  # the thread that asks is not the one in which calls begin
             tokens = self._waiting[0][0]
         return {} if tokens is None else {"calls": 1.0, "tokens": tokens, "budget": self._dearest or 0.0}
@@ -251,8 +256,8 @@ class Admission:
             soon = {name: meter.room(now, means[name], AHEAD_SECONDS) for name, meter in self.meters.items()}
         if soon.get("budget", 1.0) < 1 and self._in_flight:
             return 0  # a call that waits for the budget could hold up a commit for good
-        # It is infinite where this process holds less of what others share than a call needs: it is given more then.
-        if self._next_wait(now) > WAIT_SECONDS:
+        # Infinite where this process holds less of what others share than a call needs: it is given more as it asks.
+        if (wait := self._next_wait(now)) > WAIT_SECONDS and (asked or wait < math.inf):
             self._refused_at = now if asked else self._refused_at
             return 0
         return max(0, max(1, int(min(1 << 30, *soon.values()))) - self.expected)
