@@ -61,6 +61,7 @@ class LocalTask:
         self.queues, self.journals = queues, journals
         self._turns = InputTurns(queues, run.settings.turn_messages)
         self._may_idle = [queue for queue in queues if may_be_idle(program.graph.inputs[queue.name])]
+        self._unread: Collection[str] = ()
         self.new = checkpoint.blank
         self._run, self._last = run, checkpoint
         self._work = self._stage_task(checkpoint)
@@ -124,8 +125,10 @@ class LocalTask:
         yet; None if that is unknown."""
         if self._work.paused or self._work.excludes or self._clock_fired:
             return  # messages that have waited have their turn before something fires again
-        # First: the time of others that are idle goes on with the clock, and must not pass what waits to be read.
-        self._wake_inputs(unread or ())
+        self._unread = unread or ()
+        if not self._work.joined.stale:  # what time makes fire must find no row that is out of date
+            # First: the time of others that are idle goes on with the clock, and must not pass what waits to be read.
+            self._wake_inputs()
         queued = (queue.name for queue in self.queues if queue.active)
         self._work.set_clock(now, None if unread is None else {*unread, *queued})
         self._clock_fired = self._work.excludes
@@ -159,11 +162,11 @@ class LocalTask:
             self._route_outputs()
         return moved
 
-    def _wake_inputs(self, unread: Collection[str] = ()) -> None:
+    def _wake_inputs(self) -> None:
         """Let the watermark of each input count that has messages, be they held or still to be read, also behind the
         end of the run. Of a growth they must be there: it is never idle again, and offsets alone may be of marks."""
         for queue in self._may_idle:
-            if queue.active or (queue.name in unread and not queue.growth):
+            if queue.active or (queue.name in self._unread and not queue.growth):
                 self._work.inputs.wake(queue.name)
 
     def _is_full(self) -> bool:
