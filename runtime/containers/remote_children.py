@@ -183,6 +183,8 @@ class RemoteChildren:
             task = asyncio.create_task(self._greet(reader, writer))
             greeting.add(task)
             task.add_done_callback(greeting.discard)
+            # A task that is cancelled before it begins, as the run ends, closes nothing.
+            task.add_done_callback(lambda _: writer.close())
 
         server = await asyncio.start_server(connected, sock=self._listener)
         reporting = asyncio.create_task(self._report_waiting())

@@ -311,6 +311,20 @@ def later(order: TaskOrder) -> str:
     return asyncio.run(greet())
 
 
+def test_a_connection_that_comes_as_the_run_ends_is_closed() -> None:
+    """Its task is there, and is cancelled before it begins."""
+
+    async def serve(listener: socket.socket) -> socket.socket:
+        async with RemoteChildren(Threads([]), listener, "127.0.0.1", 60.0, print).serving():
+            connection = socket.create_connection(listener.getsockname(), 30)
+            while not any("_greet" in repr(task.get_coro()) for task in asyncio.all_tasks()):
+                await asyncio.sleep(0)
+        return connection
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, asyncio.run(serve(listener)) as connection:
+        assert connection.recv(1) == b""
+
+
 def test_a_worker_with_another_version_ends_the_run() -> None:
     run = Run(Threads([later]))
     with pytest.raises(SystemProblem) as raised:
