@@ -108,9 +108,10 @@ def test_no_call_waits_for_good_and_none_begins_too_early(
     circuit = None if breaker is None else Circuit(breaker)
     service, many = Service(script, circuit, hedged="hedge" in options), "batch" in options
     options |= {"read": service.read_each, "write": service.write_each} if many else {}
+    given: dict[str, Any] = {"read": service.read, "write": service.write, **options}
     table = Pipeline("p").remote_table(
         "rows",
-        **{"read": service.read, "write": service.write, **options},
+        **given,
         breaker=breaker,
         concurrency=Adaptive(),
         max_in_flight=MOST * (2 if many else 1),

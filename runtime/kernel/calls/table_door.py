@@ -51,7 +51,7 @@ class FunctionDoor(Door):
         """Who may run in the present event loop. Calls of an earlier one have ended with it, and give nothing back."""
         if self._make is not None and (loop := asyncio.get_running_loop()) is not self._loop:
             if self._loop is not None:
-                self._concurrency = self._make()
+                self._concurrency: Concurrency | None = self._make()
                 self._began.clear()
             self._loop = loop
         return self._concurrency

@@ -61,8 +61,9 @@ def both(service: Service, *, many: bool = False, **options: Any) -> Pipeline:
     functions: dict[str, Any] = {"read": service.read, "write": service.write}
     if many:
         functions = {"read": service.read_each, "write": service.write_each, "batch": Batch(size=3, delay=SECOND)}
+    given: dict[str, Any] = {"retry": Retry(attempts=1), **functions, **options}
     pipeline = Pipeline("rows", on_error=dead_letter())
-    table = pipeline.remote_table("table", **{"retry": Retry(attempts=1), **functions, **options})
+    table = pipeline.remote_table("table", **given)
     words = pipeline.stream("words", key=str, value=str)
     words.join(table, lambda word, row: f"{word}{row}", id="row").send_to("out", value=str)
     pipeline.stream("rows", key=str, value=str).send_to(table)
