@@ -214,18 +214,20 @@ class Admission:
             self._timer = loop.call_later(wait - WAIT_SECONDS / 2, self.pump)
 
     @property
+    def _usual(self) -> list[tuple[float, Meter]]:
+        """How much a call of the usual size takes of each amount that is allowed in a time, and the meter of that."""
+        usual = {"calls": 1.0, "tokens": self._mean_tokens}
+        return [(usual[name], meter) for name, meter in self.meters.items() if name in usual]
+
+    @property
     def _is_slow(self) -> bool:
         """Whether calls of the usual size begin so far apart that messages are not taken for them in between."""
-        usual = {"calls": 1.0, "tokens": self._mean_tokens}
-        meters = [(usual[name], meter) for name, meter in self.meters.items() if name in usual]
-        return any(amount * meter.per > WAIT_SECONDS * meter.most for amount, meter in meters)
+        return any(amount * meter.per > WAIT_SECONDS * meter.most for amount, meter in self._usual)
 
     def _next_wait(self, now: float) -> float:
         """The seconds until another call of the usual size may begin, whatever it costs."""
-        usual = {"calls": 1.0, "tokens": self._mean_tokens}
         with self.lock:
-            waits = [meter.wait(now, usual[name]) for name, meter in self.meters.items() if name in usual]
-        return max(waits, default=0.0)
+            return max((meter.wait(now, amount) for amount, meter in self._usual), default=0.0)
 
     def flush(self) -> None:
         """A commit waits for calls: let those begin that wait for an exhausted budget, such as further attempts. Their
