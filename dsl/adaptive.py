@@ -26,7 +26,13 @@ class Adaptive:
         object.__setattr__(self, "least", at_least_one("Adaptive: least", least, "calls"))
 
 
-def checked_concurrency(what: str, concurrency: Any, limit: int, batch: int = 1) -> Adaptive | None:
+def most_calls(max_in_flight: int, batch: int | None) -> int:
+    """How many calls run at once at most, where `max_in_flight` counts messages: with a `batch` of so many messages
+    each call is for that many."""
+    return max(1, max_in_flight // (batch or 1))
+
+
+def checked_concurrency(what: str, concurrency: Any, limit: int, batch: int | None) -> Adaptive | None:
     """The `concurrency=` of a verb's calls, of which `limit` run at once at most, or as many batches as that is; raises
     PipelineError for anything but an `Adaptive` with a number that is not larger, and None."""
     good = concurrency is None or isinstance(concurrency, Adaptive)
@@ -34,8 +40,8 @@ def checked_concurrency(what: str, concurrency: Any, limit: int, batch: int = 1)
     require(good, PipelineError, f"{what}: concurrency={concurrency!r}", "an Adaptive", remedy)
     if not isinstance(concurrency, Adaptive):
         return None
-    if concurrency.least > max(1, limit // batch):
+    if concurrency.least > most_calls(limit, batch):
         wrong = f"{what}: concurrency=Adaptive(least={concurrency.least}) and max_in_flight={limit}, which is the most"
-        wrong += "" if batch == 1 else f", in batches of {batch}"
+        wrong += "" if batch in (None, 1) else f", in batches of {batch}"
         raise PipelineError(explain(wrong, "a least that is not above the most", "write a larger max_in_flight="))
     return concurrency

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypedDict, TypeVar
 
-from .adaptive import Adaptive, checked_concurrency
+from .adaptive import Adaptive, checked_concurrency, most_calls
 from .breaker import Breaker, checked_breaker
 from .error_policy import Retry
 from .errors import PipelineError
@@ -91,7 +91,7 @@ class RemoteTable(Generic[K, R]):
     @property
     def most_calls(self) -> int:
         """How many calls of a function a process makes at once at most, where their number follows the service."""
-        return max(1, self.max_in_flight // (1 if self.batch is None else self.batch.size))
+        return most_calls(self.max_in_flight, None if self.batch is None else self.batch.size)
 
     @property
     def longest_ms(self) -> int:
@@ -190,6 +190,6 @@ def checked_remote(
         resource,
         checked_limit(what, limits.limit),
         checked_breaker(what, limits.breaker),
-        checked_concurrency(what, limits.concurrency, limits.max_in_flight, 1 if batch is None else batch.size),
+        checked_concurrency(what, limits.concurrency, limits.max_in_flight, None if batch is None else batch.size),
         checked_hedge(what, limits.hedge, limits.timeout, uncounted),
     )

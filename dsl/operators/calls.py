@@ -120,7 +120,7 @@ def checked_call(what: str, fn: Any, given: CallRules) -> AsyncCall:
         batch=batch,
         limit=checked_limit(what, given.limit),
         breaker=checked_breaker(what, given.breaker),
-        concurrency=checked_concurrency(what, given.concurrency, limit, 1 if batch is None else batch.size),
+        concurrency=checked_concurrency(what, given.concurrency, limit, None if batch is None else batch.size),
         journal=flag(f"{what}: journal", given.journal),
         result=_checked_result(what, given),
         hedge=checked_hedge(what, given.hedge, timeout, {"limit": given.limit}),

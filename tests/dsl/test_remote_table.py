@@ -36,6 +36,12 @@ def test_lengths_are_kept_in_ms() -> None:
     assert (remote(hedge=SECOND, writes_per_second=9).hedge_ms, remote().hedge_ms) == (1000, None)
 
 
+@pytest.mark.parametrize(("size", "most"), [(None, 100), (40, 2), (100, 1)])
+def test_as_many_calls_run_at_once_as_there_are_batches_of_the_messages(size: int | None, most: int) -> None:
+    words = {} if size is None else {"read": fetch_all, "batch": Batch(size=size)}
+    assert remote(max_in_flight=100, concurrency=Adaptive(), **words).most_calls == most
+
+
 def test_an_answer_may_take_its_attempts_and_the_wait_for_a_batch() -> None:
     once = remote(timeout=SECOND, retry=Retry(attempts=1))
     batched = remote(read=fetch_all, timeout=SECOND, retry=Retry(attempts=1), batch=Batch(delay=SECOND))

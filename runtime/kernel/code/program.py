@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
+from ....dsl.adaptive import most_calls
 from ....dsl.breaker import Breaker
 from ....dsl.limit import Limit
 from ....dsl.operators import AsyncCall
@@ -81,7 +82,7 @@ class Program:
     def door(self, call: AsyncCall, pooled: PooledFunction[..., Any] | None = None) -> Door:
         """What lets the calls of a pool begin: one of them in each batch, if it makes batches. `pooled` is the plain
         function that they call, if there is one."""
-        most = max(1, call.max_in_flight // (1 if call.batch is None else call.batch.size))
+        most = most_calls(call.max_in_flight, None if call.batch is None else call.batch.size)
         parts = (
             None if call.limit is None else self.admission(call.limit),
             None if call.breaker is None else circuit_of(self.clients, call.breaker),
