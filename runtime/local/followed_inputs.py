@@ -4,7 +4,7 @@ from collections.abc import Collection
 from contextlib import closing
 from functools import cache
 
-from ..systems.contract import Consumer, StreamPartition, System
+from ..systems.contract import StreamPartition, System
 from ..systems.reads import read_between
 from .coordination.membership import Membership
 from .task import LocalTask
@@ -16,21 +16,29 @@ def note_followed(tasks: Collection[LocalTask], system: System, member: Membersh
     if member.ends is None or not member.catches_up:
         return
     queues = [queue for task in tasks for queue in task.queues if queue.growth or task.program.may_idle]
-    admin, followed = system.admin(), dict[StreamPartition, bool]()
+    partitions = {(queue.stream, queue.partition) for queue in queues} & member.ends.keys()
+    followed = _followed(system, {partition: member.ends[partition] for partition in partitions})
+    for queue in queues:
+        queue.followed = (queue.stream, queue.partition) in followed
+
+
+def _followed(system: System, offsets: dict[StreamPartition, int]) -> set[StreamPartition]:
+    """The partitions that have messages at these offsets or behind them. Offsets alone may be of marks, as of a
+    transaction that was aborted."""
+    admin = system.admin()
     starts, ends = cache(admin.starts), cache(admin.ends)  # partitions of a stream need the same offsets
+    unread = {
+        (stream, number): (max(offset, starts(stream)[number]), ends(stream)[number])
+        for (stream, number), offset in offsets.items()
+        if offset < ends(stream)[number]
+    }
+    if not unread:  # as nearly always: a consumer costs a client of its own
+        return set()
     with closing(system.consumer(max_records=1)) as consumer:
-        for queue in queues:
-            partition = stream, number = queue.stream, queue.partition
-            if partition in member.ends and partition not in followed:
-                followed[partition] = _holds_messages(
-                    consumer, partition, max(member.ends[partition], starts(stream)[number]), ends(stream)[number]
-                )
-            queue.followed = followed.get(partition, False)
-
-
-def _holds_messages(consumer: Consumer, partition: StreamPartition, start: int, end: int) -> bool:
-    """Whether a partition has a message between two offsets: these alone may be of marks, as of a transaction that was
-    aborted."""
-    # Closed at once, since `any` leaves the reader where it finds the first message.
-    with closing(read_between(consumer, partition, start, end)) as batches:
-        return any(batch.records for batch in batches)
+        followed = set()
+        for partition, (start, end) in unread.items():
+            # Closed at once, since `any` leaves the reader where it finds the first message.
+            with closing(read_between(consumer, partition, start, end)) as batches:
+                if any(batch.records for batch in batches):
+                    followed.add(partition)
+        return followed
